@@ -1,4 +1,4 @@
-"""The fixture `kruise`: what it says when a test waits in vain, and of names that are not known."""
+"""The fixture `kruise`: its messages when a test waits in vain, and for unknown names."""
 
 import pytest
 
@@ -25,7 +25,7 @@ def test_a_rollout_that_never_ends_fails_with_its_explanation() -> None:
 
 def test_the_verdict_of_a_missing_object_is_not_done() -> None:
     async def later() -> None:
-        await kruise.client.create(  # as an operator under test does
+        await kruise.client.create(  # as an operator under test creates objects
             resource, "default", cloneset("web", replicas=1)
         )
 

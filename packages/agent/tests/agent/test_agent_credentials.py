@@ -1,4 +1,4 @@
-"""Credentials that a node has of its own: credential provider plugins and a docker configuration."""
+"""Credentials from the node itself: credential provider plugins and a docker configuration."""
 
 import json
 from base64 import b64encode
@@ -47,7 +47,7 @@ def config(folder: Path, **entry: object) -> Path:
 
 
 async def test_a_plugin_gets_a_request_per_image_and_its_answer_is_cached(tmp_path: Path) -> None:
-    # given a plugin that notes what it is asked
+    # given a plugin that records its requests
     write_plugin(tmp_path, f"cat >> {tmp_path}/asked; echo >> {tmp_path}/asked; echo '{json.dumps(ANSWER)}'")
     time = Time()
     [plugin] = load_providers(config(tmp_path), tmp_path, clock=time)
@@ -55,7 +55,7 @@ async def test_a_plugin_gets_a_request_per_image_and_its_answer_is_cached(tmp_pa
     credentials = await plugin("eu.example.com/team/app")
     # then
     assert [credential.text for credential in credentials] == ["me:token"]
-    assert await plugin("eu.example.com/other") == credentials  # of the same registry
+    assert await plugin("eu.example.com/other") == credentials  # another image of the same registry
     assert await plugin("elsewhere.com/app") == ()
     time.now += 601
     await plugin("eu.example.com/team/app")

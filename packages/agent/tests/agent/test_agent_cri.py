@@ -1,4 +1,4 @@
-"""Calls to container runtimes: the protocol's part, and the contract with the fake runtime behind a socket."""
+"""Calls to container runtimes: the reduced protocol, and the contract tests with the fake runtime behind a socket."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -38,7 +38,7 @@ def test_a_protocol_without_what_the_agent_needs_is_refused() -> None:
 
 
 class FakeHands:
-    """What the contract does, to the fake runtime."""
+    """The side effects that the contract needs, carried out on the fake runtime."""
 
     def __init__(self, runtime: FakeRuntime, socket: Path) -> None:
         self.runtime = runtime
@@ -65,7 +65,7 @@ class FakeHands:
         await self._stack.enter_async_context(serving(self.runtime, self._socket))
 
     async def _exec(self, _name: str, command: Sequence[str]) -> ExecResult:
-        """Runs it here; it is killed when the call is given up."""
+        """Run the command on this machine. It is killed when the call is cancelled."""
         process = await asyncio.create_subprocess_exec(
             *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
         )
@@ -118,12 +118,12 @@ async def test_all_runtimes_that_answer_are_found_the_known_names_in_their_order
             assert runtimes.find_runtime("docker://1") is None
         finally:
             runtimes.close()
-        # and one that does not answer is passed over
+        # and a runtime that does not answer is skipped
         containerd.is_down = True
         runtimes = await find_runtimes(tmp_path)
         runtimes.close()
         assert runtimes.first.name == "cri-o"
-        # a named one is the only one
+        # with a socket file, only that runtime is used
         runtimes = await find_runtimes(tmp_path, socket_file="other.sock")
         runtimes.close()
         assert len(runtimes.all) == 1
@@ -155,7 +155,7 @@ async def test_runtime_events_enqueue_their_pod_and_a_gap_enqueues_everything() 
     runtime.run_container("app", pod_uid="a")
     await asyncio.sleep(0.1)
     assert (enqueued, changes.poll_s) == (["a"], 10.0)
-    # when the runtime is away for a while
+    # while the runtime does not answer
     runtime.go_down()
     await asyncio.sleep(3.0)
     assert changes.poll_s == 1.0
@@ -181,7 +181,7 @@ async def test_a_runtime_without_events_is_polled() -> None:
 
 @pytest.mark.real_time
 async def test_only_the_beginning_of_a_commands_output_is_kept(tmp_path: Path) -> None:
-    """As much as runtimes hand on."""
+    """Container runtimes pass on up to 16 MB of output."""
     printed = b"y" * 16_000_000
     runtime = FakeRuntime(read_system_clock)
 
@@ -198,7 +198,7 @@ async def test_only_the_beginning_of_a_commands_output_is_kept(tmp_path: Path) -
 
 
 class Pieces:
-    """A stream that says what it was asked for."""
+    """A stream that records the size of the largest read."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -246,7 +246,7 @@ async def test_bytes_that_are_not_a_protobuf_message_raise_value_error(body: byt
 
 
 def test_an_error_of_the_runtime_is_kept_as_an_excerpt() -> None:
-    """Errors become messages of statuses."""
+    """The error becomes a message in a status."""
     text = str(CallRefusedError("failed to pull: " + "x " * 100_000 + "denied"))
     assert len(text) <= 1024
     assert text.startswith("failed to pull: ")

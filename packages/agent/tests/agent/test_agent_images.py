@@ -1,4 +1,4 @@
-"""The agent pulls what its NodeImage asks for, and says how far it is."""
+"""The agent pulls the images of its NodeImage, and reports the progress."""
 
 import asyncio
 
@@ -28,7 +28,7 @@ async def test_an_image_is_pulled_and_reported_with_its_id_and_an_event() -> Non
         # when
         await stage.ask({"nginx": [tag("1.9", timeoutSeconds=600)]})
         await asyncio.sleep(5.0)
-        # then it says at once that it pulls
+        # then it reports immediately that it pulls
         assert (await stage.tag_status("nginx", "1.9"))["phase"] == "Pulling"
         result = await stage.ends("nginx", "1.9")
         assert (result["phase"], result["progress"], result["version"]) == ("Succeeded", 100, 0)
@@ -139,11 +139,11 @@ async def test_matching_credentials_are_tried_in_order_and_never_without() -> No
         stage.runtime.registry["r.io/team/app:1"] = Remote(user="me:right")
         wrong = await store_secret(stage, "wrong", **{"r.io/team": "me:wrong"})
         right = await store_secret(stage, "right", **{"r.io": "me:right"})
-        # when the longer match fails, the other one opens it
+        # when the secret with the longer match fails, the other one works
         await stage.ask({"r.io/team/app": [tag("1", backoffLimit=0)]}, secrets=[wrong, right])
         assert (await stage.ends("r.io/team/app", "1"))["phase"] == "Succeeded"
         assert [auth.password for _, auth, _ in stage.runtime.pulls if auth] == ["wrong", "right"]
-        # when none opens it, it is not tried without credentials
+        # when no secret works, the agent does not pull without credentials
         stage.runtime.pulls.clear()
         await stage.ask({"r.io/team/app": [tag("1", version=1, backoffLimit=0)]}, secrets=[wrong])
         await stage.until(lambda: bool(stage.runtime.pulls))

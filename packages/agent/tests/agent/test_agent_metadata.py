@@ -1,4 +1,4 @@
-"""The agent reports what runs in pods of our workloads, and restarts containers whose environment is old."""
+"""The agent reports the containers of our workloads' pods, and restarts containers whose environment is outdated."""
 
 import asyncio
 import json
@@ -33,7 +33,7 @@ async def until_reported(stage: AgentStage, name: str = "web-0") -> Any:
 
 
 def environment(stage: AgentStage, **values: str) -> None:
-    """What `env` prints in every container."""
+    """Make `env` print these values in every container."""
 
     async def run(_name: str, command: Sequence[str]) -> ExecResult:
         assert tuple(command) == ("env",)
@@ -58,7 +58,7 @@ async def test_a_pod_of_ours_has_its_containers_reported_and_others_have_not() -
             "hashes": {"plainHash": 0x1A2B, "extractedEnvFromMetadataHash": NONE},
         }
         assert side["name"] == "side"
-        assert stage.runtime.execs == []  # nothing is fed from metadata, so nothing has to be asked
+        assert stage.runtime.execs == []  # no variable comes from metadata, so no command runs
         await asyncio.sleep(10.0)
         assert await reported(stage, "other-0") is None
 
@@ -103,18 +103,18 @@ async def test_changed_metadata_restarts_a_container_within_an_update_in_place_o
         environment(stage, VERSION="1")
         await stage.run_pod("web-0", "app", "side", env=FROM_LABEL, labels={"version": "1"})
         await until_reported(stage)
-        # when the label changes outside of an update, nothing happens
+        # when the label changes outside of an update in place, nothing happens
         await stage.merge(PODS, "web-0", {"metadata": {"labels": {"version": "2"}}})
         await asyncio.sleep(30.0)
         assert stage.runtime.stopped == []
-        # within one, both containers are started again
+        # during an update in place, both containers are restarted
         environment(stage, VERSION="2")
         await stage.play_kubelet("web-0", InPlaceUpdateReady="False")
         await stage.until(lambda: sorted(name for name, _ in stage.runtime.stopped) == ["app", "side"])
         await asyncio.sleep(2.0)
         await stage.play_kubelet("web-0", InPlaceUpdateReady="False")
         await asyncio.sleep(30.0)
-        # and reported with what they have now
+        # and the report has their new ids and environments
         hashes = {item["hashes"]["extractedEnvFromMetadataHash"] for item in await reported(stage)}
         assert hashes == {_hash_by_hand(b'[{"name":"VERSION","value":"2"}]')}
         assert len(stage.runtime.stopped) == 2

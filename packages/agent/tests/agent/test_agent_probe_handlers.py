@@ -32,7 +32,7 @@ def reply(status: str, body: str = "", **headers: str) -> bytes:
 
 @asynccontextmanager
 async def serving(answer: Answer) -> AsyncIterator[tuple[int, list[str]]]:
-    """An HTTP server on loopback; its port, and the heads of what it was asked."""
+    """An HTTP server on loopback: its port, and the heads of the requests that it received."""
     asked: list[str] = []
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -21,7 +21,7 @@ def probe(name: str = "game#idle", *, container: str = "app", **fields: Any) -> 
 
 
 class Command:
-    """What a command in containers ends with."""
+    """A command in containers, with a result that the test sets."""
 
     def __init__(self) -> None:
         self.exit_code = 0

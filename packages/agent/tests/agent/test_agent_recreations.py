@@ -37,11 +37,11 @@ async def test_one_container_is_stopped_once_and_done_when_another_is_ready() ->
         # when
         await stage.request_recreation("again", pod, "app", terminationGracePeriodSeconds=7)
         await stage.until(lambda: stage.runtime.stopped == [("app", 7)])
-        # then it waits, and says for what
+        # then the request waits for the container to become ready
         await asyncio.sleep(30.0)
         [state] = (await stage.recreation("again"))["containerRecreateStates"]
         assert state == {"name": "app", "phase": "Recreating", "isKilled": True}
-        # and is done when the manager has seen it ready
+        # and it is completed when the manager has seen that the container is ready
         await stage.mirror("again")
         status = await completed(stage, "again")
         assert status["containerRecreateStates"] == [{"name": "app", "phase": "Succeeded", "isKilled": True}]

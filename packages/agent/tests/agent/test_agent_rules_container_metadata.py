@@ -1,4 +1,4 @@
-"""What an agent reports of containers, and the hash of environments that are fed from metadata."""
+"""The agent's report about containers, and the hash of environment variables that come from metadata."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""What agents of nodes do about their NodeImages."""
+"""Decisions of an agent about the pulls of its NodeImage."""
 
 import math
 from collections.abc import Mapping
@@ -42,7 +42,7 @@ def view(*tags: Mapping[str, Any], status: Mapping[str, Any] | None = None) -> A
 
 
 class Agent:
-    """One agent, whose clock is given."""
+    """One agent; the test gives the time."""
 
     def __init__(self, *outcomes: Attempt, most: int = 0) -> None:
         self.outcomes = outcomes
@@ -51,7 +51,7 @@ class Agent:
         self.tries: list[int] = []
 
     def until(self, asked: AgentNodeImageView, now: Instant) -> Instant:
-        """What it has done by then; when it looks again."""
+        """Advance the pulls to this time; return the time of the agent's next look."""
 
         def attempt(_image: ImageName, _wanted: WantedPull, number: int) -> Attempt:
             self.tries.append(number)

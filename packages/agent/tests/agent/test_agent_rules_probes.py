@@ -1,4 +1,4 @@
-"""Checks of simulated nodes: how often, after how many in a row, and what is written of them."""
+"""Checks of simulated nodes: the interval, the thresholds in a row, and the reported state."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ def seen(
 def played(
     probe: dict[str, Any], *result: SeenProbe | None, begin: float = 10.0, every_s: float = 1.0
 ) -> list[Check]:
-    """The check after each of these, a second apart."""
+    """The checks after these results, one result per second."""
     checks: list[Check] = []
     for number, value in enumerate(result):
         before = checks[-1] if checks else None

@@ -1,4 +1,4 @@
-"""Whose requests a pull secret serves."""
+"""The namespaces whose requests a pull secret serves."""
 
 import re
 from typing import Any
@@ -11,7 +11,7 @@ from support.sources import SOURCES
 
 
 def wanted(*namespaces: str) -> WantedPull:
-    """A tag that jobs of these namespaces ask for."""
+    """A tag that jobs of these namespaces request."""
     return WantedPull(
         tag="1", owner_references=tuple({"namespace": namespace, "name": "job"} for namespace in namespaces)
     )
@@ -35,12 +35,12 @@ def test_a_tag_may_use_secrets_only_of_namespaces_that_request_it() -> None:
     assert may_use(wanted("shop", "blog"), "blog")
     assert not may_use(wanted("shop", "blog"), "victim")
     assert not may_use(wanted(""), "")
-    # and what was written by hand for all
+    # and a tag that a person wrote, without owners, may use secrets of every namespace
     assert may_use(wanted(), "shop")
 
 
 def test_every_reader_of_pull_credentials_on_nodes_is_listed() -> None:
-    """A new one has to be looked at, and added here."""
+    """Each new reader needs a review before it is added here."""
     readers = {
         path.name
         for folder in SOURCES

@@ -1,4 +1,4 @@
-"""What the agent of a node does for a ContainerRecreateRequest, turn by turn."""
+"""The agent's steps for a ContainerRecreateRequest, turn by turn."""
 
 from typing import Any
 
@@ -63,7 +63,7 @@ def test_the_next_is_stopped_once_the_one_before_is_recreating_case_10() -> None
     states = [state("a", "Recreating", isKilled=True), state("b", "Pending")]
     both = {"a": new("a"), "b": old("b")}
     assert advance(request("a", "b", states=states), both, NOW).stop == "b"
-    # and in order only when it is done (containers case 11)
+    # and in order, the next container is stopped only when this one is done (containers case 11)
     assert advance(request("a", "b", states=states, orderedRecreate=True), both, NOW).stop == ""
 
 
@@ -114,7 +114,7 @@ def test_a_container_that_already_restarted_is_not_stopped_unless_forced_case_14
 def test_an_agent_that_takes_over_before_the_state_is_written_stops_only_what_still_runs(
     found: OnNode, strategy: dict[str, Any], stops: str
 ) -> None:
-    """The agent before it stopped the container, and was killed before it wrote that."""
+    """The previous agent was killed after it stopped the container, and before it wrote the state."""
     asked = request("a", states=[state("a", "Pending")], ready=("a",), **strategy)
     assert advance(asked, {"a": found}, NOW).stop == stops
 
@@ -177,7 +177,7 @@ def test_a_container_that_cannot_be_stopped_fails_with_the_reason() -> None:
 def test_a_state_has_a_message_only_for_a_container_that_is_not_found_and_a_stop_that_failed(
     phase: str, is_killed: bool, container: OnNode, ready: tuple[str, ...], strategy: dict[str, Any]
 ) -> None:
-    """As the agent of OpenKruise writes it: clients compare whole states."""
+    """OpenKruise's agent writes the same; clients compare whole states."""
     before = state("a", phase, **({"isKilled": True} if is_killed else {}))
     asked = request("a", states=[before], ready=ready, **strategy)
     assert all("message" not in state for state in advance(asked, {"a": container}, NOW).states)

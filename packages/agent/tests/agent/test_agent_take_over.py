@@ -1,4 +1,4 @@
-"""An agent that comes after OpenKruise's daemon, or goes before it: what it left is understood, and nothing twice."""
+"""The agent continues the work of OpenKruise's daemon, and the daemon that of the agent; nothing is done twice."""
 
 import asyncio
 import json
@@ -147,11 +147,11 @@ async def test_an_api_server_that_is_away_for_a_minute_costs_a_minute() -> None:
         await stage.ask({"nginx": [tag("1.9")]})
         await stage.request_recreation("again", pod, "app")
         await stage.until(lambda: bool(stage.runtime.stopped))
-        # when the daemon does not answer any more
+        # when the agent cannot reach the API server for a minute
         stage.faulty.on(requests(), lambda _: Refuse())
         await asyncio.sleep(60.0)
         stage.faulty.clear()
-        # then what was done meanwhile is reported
+        # then the results of that minute are reported
         assert (await stage.ends("nginx", "1.9"))["phase"] == "Succeeded"
         assert len(stage.runtime.pulls) == 1
         await stage.mirror("again")

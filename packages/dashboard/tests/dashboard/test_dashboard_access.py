@@ -1,4 +1,4 @@
-"""Who may see which rows, and what the caches answer instead of the API server."""
+"""Rights to see rows, and reads that the caches answer instead of the API server."""
 
 import asyncio
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ SETS = "clonesets.apps.kruise.io"
 
 
 class ScriptedReviews:
-    """An API server that answers SubjectAccessReviews, and counts them."""
+    """An API server that answers SubjectAccessReviews, and records them."""
 
     def __init__(self, *allowed: tuple[str, str]) -> None:
         self.allowed = set(allowed)

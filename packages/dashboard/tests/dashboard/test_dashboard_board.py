@@ -1,4 +1,4 @@
-"""Rows that browsers see, and what one has missed."""
+"""Rows that browsers see, and the changes that a browser has missed."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""`pykruise dashboard` on the command line: what it refuses, and how it is served."""
+"""`pykruise dashboard` on the command line: the errors, and how the dashboard is served."""
 
 import asyncio
 from pathlib import Path

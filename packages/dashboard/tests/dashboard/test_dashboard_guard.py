@@ -1,4 +1,4 @@
-"""Which requests are answered at all."""
+"""The check of a request's host and origin, before the request is answered."""
 
 import pytest
 
@@ -19,7 +19,7 @@ def test_requests_of_the_page_itself_are_allowed() -> None:
 
 @pytest.mark.parametrize("path", ["/", "/assets/app.js", "/api/session", "/api/stream"])
 def test_another_name_for_this_address_is_refused(path: str) -> None:
-    # DNS rebinding: a site whose name suddenly means 127.0.0.1
+    # DNS rebinding: the name of another site suddenly resolves to 127.0.0.1
     assert OWN.find_refusal(asked(path=path, host="attacker.example:8080"))
 
 

@@ -1,4 +1,4 @@
-"""The JSON interface: docs/dashboard.md lists each field that a row can have, and no other one."""
+"""The JSON interface: docs/dashboard.md lists every field that a row can have, and no others."""
 
 from typing import Any, Final
 

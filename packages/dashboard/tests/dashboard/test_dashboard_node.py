@@ -30,7 +30,7 @@ def stored(resource: Resource, document: dict[str, Any]) -> DashboardObject:
 
 
 def node_image(*, asked_s_ago: float, **status: Any) -> DashboardObject:
-    """A NodeImage that asks for nginx:1 since then; `status`: of its tag."""
+    """A NodeImage whose tag nginx:1 was created `asked_s_ago` seconds ago; `status`: fields of the tag's status."""
     tag = {"tag": "1", "version": 1, "createdAt": format_time(NOW - asked_s_ago)}
     said = {"imageStatuses": {"nginx": {"tags": [{"tag": "1", "version": 1, **status}]}}} if status else {}
     return stored(

@@ -1,4 +1,4 @@
-"""Rows of the pages with lists: what an object says of itself, in one line."""
+"""Rows of the pages with lists: an object in one line."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ NOW = parse_time("2026-01-01T01:00:00Z")
 def cloneset(
     *, conditions: list[dict[str, Any]] | None = None, strategy: dict[str, Any] | None = None, **status: Any
 ) -> dict[str, Any]:
-    """Of ten pods, all updated and ready unless `status` says otherwise."""
+    """A CloneSet of ten pods, all updated and ready unless `status` says otherwise."""
     done = dict.fromkeys(
         (*("replicas", "updatedReplicas", "updatedReadyReplicas"), *("readyReplicas", "availableReplicas")),
         10,
@@ -106,7 +106,7 @@ def test_a_paused_or_partitioned_rollout_has_the_phase_paused(strategy: dict[str
     held = cloneset(strategy=strategy, updatedReplicas=5, updatedReadyReplicas=5)
     row = build_rollout_row(CLONE_SETS, held)
     assert (row.needs_action, row.phase, row.kept) == (False, "Paused", kept)
-    # and while pods of it do not serve, it moves
+    # and while one of its pods is unavailable, the rollout progresses
     held["status"]["availableReplicas"] = 9
     assert build_rollout_row(CLONE_SETS, held).phase == "Progressing"
 
@@ -184,7 +184,7 @@ def test_a_megabyte_of_condition_text_is_shortened_in_its_row() -> None:
     long = cloneset(conditions=[waiting("ImagePull", "<script>alert(1)</script>" * 40_000)])
     body = orjson.dumps(msgspec.to_builtins(build_rollout_row(CLONE_SETS, long)))
     assert len(body) < 3 * MOST_WORDS
-    assert b"<script>" in body  # as text: the page shows what is there
+    assert b"<script>" in body  # as text: the page shows it without interpreting it
 
 
 # ── pods ─────────────────────────────────────────────────────────────────────

@@ -23,7 +23,7 @@ class Wall:
 
 
 class Door:
-    """Knows good tokens."""
+    """Accepts the good tokens."""
 
     def __init__(self, *good: str) -> None:
         self.good = set(good)
@@ -92,7 +92,7 @@ async def test_a_login_ends_after_a_day_on_every_replica() -> None:
     wall.now += DAY / 2
     session = await replica(door, wall).find_by_cookie(cookie)
     assert session is not None
-    assert session.begun == -DAY / 2  # of the day half is over, also for this replica
+    assert session.begun == -DAY / 2  # half of the day is over, also for this replica
     wall.now += DAY / 2 + 1
     assert await replica(door, wall).find_by_cookie(cookie) is None
 
@@ -122,7 +122,7 @@ def test_the_key_of_a_laptop_is_created_once_and_readable_by_its_owner_only(tmp_
     path = tmp_path / "pykruise" / "dashboard.key"
     assert path.stat().st_mode & 0o077 == 0
     path.chmod(0o644)
-    assert own_key(tmp_path) != key  # others may have read it
+    assert own_key(tmp_path) != key  # other users may have read it
 
 
 def test_a_key_that_is_too_short_or_missing_is_refused(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What browsers are answered: logins, rights also in the stream, and what a stream sends after it broke off."""
+"""Answers to browsers: logins, rights (in the stream too), and the events of a stream that was interrupted."""
 
 import asyncio
 import re
@@ -57,7 +57,7 @@ async def client(cluster: Path) -> AsyncIterator[Client]:
 
 
 async def token_of(client: Client, namespace: str, name: str, *resources: str) -> str:
-    """Of a new service account that may list these in its namespace, and nothing else."""
+    """The token of a new service account that may only list these resources in its namespace."""
     await client.create(SERVICE_ACCOUNTS, namespace, {"metadata": {"name": name}})
     rule = {"apiGroups": ["*"], "resources": list(resources), "verbs": ["get", "list", "watch"]}
     await client.create(ROLES, namespace, {"metadata": {"name": name}, "rules": [rule]})
@@ -79,7 +79,7 @@ def names(stream: Stream) -> set[str]:
     return {row["name"] for row in stream.rows.values() if "name" in row}
 
 
-# ── who is let in ────────────────────────────────────────────────────────────
+# ── users with and without access ────────────────────────────────────────────
 
 
 async def test_nothing_is_sent_to_a_user_who_is_not_logged_in(cluster: Path, client: Client) -> None:
@@ -237,7 +237,7 @@ async def test_a_page_shows_only_parts_that_the_user_may_list(cluster: Path, cli
     ):
         await stream.until(
             lambda stream: set(stream.rows) == {"head"}
-        )  # it says that it is being read before
+        )  # before that, the row says that the page is being read
 
 
 async def test_a_revoked_right_empties_the_page(
@@ -336,20 +336,20 @@ async def test_an_action_is_what_its_command_does(cluster: Path, client: Client)
     async with dashboard(cluster, has_actions=True) as served, visitor(served) as browser:
         assert await browser.post("rights", mine) == (200, {"may": True})
         scale = {**mine, "action": "scale", "values": {"replicas": "4"}}
-        assert (await browser.post("act", scale))[0] == 422  # there was no question
+        assert (await browser.post("act", scale))[0] == 422  # no question was asked before
         status, question = await browser.post("question", scale)
         assert (status, question["code"], question["needs_name"]) == (200, 0, False)
         assert question["diff"] == ["spec.replicas: 3 → 4"]
         assert question["plan"][0] == "CloneSet blue/acted-on: would change"
         assert decode(await client.get(CLONE_SETS, "blue", "acted-on"))["spec"]["replicas"] == 3
         other = {**scale, "values": {"replicas": "5"}, "ticket": question["ticket"]}
-        assert (await browser.post("act", other))[0] == 422  # that was another question
+        assert (await browser.post("act", other))[0] == 422  # the question had other values
         status, said = await browser.post("act", {**scale, "ticket": question["ticket"]})
         assert (status, said["code"]) == (200, 0)
         assert said["said"].endswith("scaled")
         assert (await browser.post("act", {**scale, "ticket": question["ticket"]}))[
             0
-        ] == 422  # it has changed
+        ] == 422  # the object has changed since the question
         for path in ("question", "act"):
             for values in ({"replicas": "--dry-run"}, {"replicas": ""}, {}, {"replicas": "4\n5"}):
                 assert (await browser.post(path, {**scale, "values": values}))[0] == 422

@@ -1,4 +1,4 @@
-"""One user of a shared dashboard cannot take it from the others: shares of sessions, of open pages, of connections."""
+"""One user of a shared dashboard cannot block the others: limits per user for sessions, open pages and connections."""
 
 import ssl
 from typing import Any
@@ -19,7 +19,7 @@ NOBODY: Any = None
 
 
 class Door:
-    """Lets in whoever says a name."""
+    """Logs in every token as a user of that name."""
 
     def __init__(self) -> None:
         self.closed = 0
@@ -81,7 +81,7 @@ async def test_all_sessions_share_one_tls_context() -> None:
         async def close(self) -> None: ...
 
     class ScriptedReviews:
-        """Whatever is shown is good."""
+        """An API server that accepts every token."""
 
         async def request(self, request: Any) -> Response:
             status = {"authenticated": True, "user": {"username": "alice"}}
@@ -104,7 +104,7 @@ async def test_all_sessions_share_one_tls_context() -> None:
 
 
 class Pages:
-    """One page for all."""
+    """Pages with one stream; counts how often it is open."""
 
     def __init__(self) -> None:
         self.open_now = 0
@@ -139,14 +139,14 @@ async def test_open_pages_per_user_are_limited_and_a_closed_page_frees_its_slot(
     assert len(streams) == STREAMS_OF_USER == pages.open_now
     assert {answer.status for answer in answers if isinstance(answer, Response)} == {429}
     assert not isinstance(await server.answer(request(honest)), Response)
-    # when one is closed, be it twice
+    # when one is closed, even twice
     await streams[0].aclose()
     await streams[0].aclose()
-    # then there is room for one
+    # then one more can be opened
     again = [await server.answer(request(greedy)) for _ in range(2)]
     assert [isinstance(item, Response) for item in again] == [False, True]
 
 
 def test_no_address_has_more_than_a_share_of_the_connections() -> None:
     assert LIMITS.share <= 0.25
-    assert LIMITS.share * LIMITS.connections >= 4 * STREAMS_OF_USER  # a proxy brings several users
+    assert LIMITS.share * LIMITS.connections >= 4 * STREAMS_OF_USER  # a proxy serves several users

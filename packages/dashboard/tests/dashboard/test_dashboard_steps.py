@@ -1,4 +1,4 @@
-"""Steps of an OpenKruise Rollout beside the workload that it is about."""
+"""Steps of an OpenKruise Rollout, shown with the workload that it references."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a browser is sent of a board, however slowly it reads."""
+"""Events that a browser gets from a board, however slowly it reads."""
 
 import asyncio
 from collections.abc import Iterable
@@ -40,7 +40,7 @@ def stream_of(board: Board, status: Status | None = None, **more: Any) -> RowStr
 
 
 async def read(stream: RowStream, *, until: str) -> list[tuple[str, Any]]:
-    """Events up to one of that name."""
+    """Events up to the first one of that name."""
     result: list[tuple[str, Any]] = []
     while not result or result[-1][0] != until:
         part = (await stream.chunk()).decode()
@@ -121,7 +121,7 @@ async def test_no_text_of_a_cluster_ends_an_event() -> None:
 
 
 class OneRight:
-    """May see one namespace, until that is taken away."""
+    """The right to see two namespaces, of which the test can revoke one."""
 
     epoch = 0
 
@@ -157,13 +157,13 @@ async def test_a_revoked_right_is_noticed_while_other_rows_keep_changing() -> No
 async def test_a_stream_reports_synced_only_after_the_page_has_been_read() -> None:
     board, read_pages = Board(), list[str]()
     stream = stream_of(board, is_read=lambda: bool(read_pages), unread_s=0.01, heartbeat_s=0.1)
-    # given a page that nothing is known of yet: its browser hears that the server lives
+    # given a page that has not been read yet: the browser gets a heartbeat
     begin = [name for name, _ in await read(stream, until="heartbeat")]
     assert begin == ["status", "reset", "heartbeat"]
-    # when a row comes before the rest
+    # when a row comes before the page has been read
     board.put(row("a"))
     assert [name for name, _ in await read(stream, until="rows")][-1] == "rows"
     assert [name for name, _ in await read(stream, until="heartbeat")] == ["heartbeat"]
-    # then only the read page is called whole, without another row
+    # then `synced` follows only after the read, without another row
     read_pages.append("all")
     assert [name for name, _ in await read(stream, until="synced")] == ["synced"]

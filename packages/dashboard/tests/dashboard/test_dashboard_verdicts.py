@@ -1,4 +1,4 @@
-"""Verdicts of rows: which objects are looked at, how often, and how long a verdict counts."""
+"""Verdicts of rows: the objects that are explained, how often, and how long a verdict is valid."""
 
 from typing import Any
 
@@ -23,14 +23,14 @@ def target(name: str, *, namespace: str = "shop", resource: Any = CLONE_SETS) ->
 
 
 class Looks:
-    """What would be looked at."""
+    """The objects that would be explained, without explaining them."""
 
     def __init__(self) -> None:
         client: Any = None
         self.verdicts = Verdicts(client, lambda _target, _known: None, clock=lambda: 0.0)
 
     def looked_at(self, now: float) -> list[str]:
-        """Names of the objects of one turn."""
+        """Names of the objects that are explained at this time."""
         return [target.key.name for target in self.verdicts.take_next_targets(now)]
 
 
@@ -50,7 +50,7 @@ def test_a_round_explains_few_objects_and_those_in_progress_first() -> None:
 def test_a_constantly_changing_object_is_explained_at_most_once_per_interval() -> None:
     looks = Looks()
     seen = 0
-    for tick in range(100):  # ten seconds, and a change in each tenth
+    for tick in range(100):  # ten seconds, with a change in each tenth of a second
         looks.verdicts.put(target("web"), uid="u", status_phase="Progressing")
         seen += len(looks.looked_at(tick / 10))
     assert seen == 10 / AT_LEAST_S
@@ -83,12 +83,12 @@ def test_an_object_is_explained_again_after_a_while_and_a_deleted_one_never() ->
 
 
 class Caches(dict[Any, Any]):
-    """Of one object."""
+    """Caches that each have this one object."""
 
     def __init__(self, view: DashboardObject) -> None:
         class One:
             def subscribe(self, _handler: Any) -> None:
-                """Nothing changes here but by hand."""
+                """The object never changes, so no handler is called."""
 
             def get(self, _key: Key) -> DashboardObject:
                 return view
@@ -136,7 +136,7 @@ def test_a_verdict_ends_when_the_status_phase_changes() -> None:
     meta = {"name": "web", "namespace": "shop", "uid": "u", "resourceVersion": "1", "generation": 1}
     document = {"metadata": meta, "spec": {"replicas": 0}, "status": {"observedGeneration": 1}}
     feeds = Feeds(Caches(view_of(document, CLONE_SETS)), clock=lambda: 0.0)
-    known = Known(build_verdict(explanation(Phase.DEGRADED)), "Progressing", "u")  # it is Healthy by now
+    known = Known(build_verdict(explanation(Phase.DEGRADED)), "Progressing", "u")  # the status is Healthy now
     feeds.take(Target(CLONE_SETS, Key("shop", "web")), known)
     (row,) = (row for row in feeds.rollouts.list_rows() if not row.id.startswith("why/"))
     assert orjson.loads(row.body)["phase"] == "Healthy"

@@ -1,4 +1,4 @@
-"""The page of one object: its parts, and what can be done about it."""
+"""The page of one object: its parts, and the actions that it offers."""
 
 from typing import Any
 

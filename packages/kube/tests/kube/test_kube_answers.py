@@ -1,4 +1,4 @@
-"""Answers that are no objects: each method of the client raises an error of its own."""
+"""Answers that are not objects: each method of the client raises MalformedAnswerError."""
 
 import ast
 from collections.abc import Awaitable, Callable
@@ -71,10 +71,10 @@ async def test_a_question_that_nothing_stores_needs_no_name() -> None:
 
 
 def test_no_field_is_read_from_what_was_just_decoded() -> None:
-    """`decode(raw)["metadata"]` raises KeyError in the middle of a loop; there are `metadata_of` and `get_path`.
+    """Code uses `metadata_of` and `get_path`: `decode(raw)["metadata"]` raises KeyError in the middle of a loop.
 
-    A name that a document was decoded into may be asked for its metadata: the client has looked that it has some.
-    The sandbox decodes what it has stored itself.
+    A decoded document may be read at `metadata`: the client has checked that the field exists.
+    The sandbox is not checked: it decodes documents that it has stored itself.
     """
     offences = []
     for path in (path for source in SOURCES for path in source.rglob("*.py")):

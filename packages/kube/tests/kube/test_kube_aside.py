@@ -1,4 +1,4 @@
-"""Long work beside the loop: in a thread, one after the other."""
+"""Long work beside the event loop: in a thread, one function after the other."""
 
 import asyncio
 import gc

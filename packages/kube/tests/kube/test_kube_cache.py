@@ -33,7 +33,7 @@ LATER = Pace(burst=0, per_s=0.0, wait_s=0.02)
 
 
 class Mirror:
-    """A server, the cache of it, and what the cache has delivered."""
+    """A server, a cache of it, and the changes that the cache has delivered."""
 
     def __init__(self, server: ModelServer, **options: Any) -> None:
         self.server = server
@@ -60,7 +60,7 @@ class Mirror:
         return {item.name: (item.uid, item.value) for item in self.cache.values()}
 
     def changes_seen(self) -> list[tuple[str, int | None, int | None]]:
-        """Of each change: name, old and new value."""
+        """Name, old value and new value of each change."""
         return [
             (change.key.name, change.old and change.old.value, change.new and change.new.value)
             for change in self.changes
@@ -84,7 +84,7 @@ async def mirrored(server: ModelServer, *, wait: bool = True, **options: Any) ->
 
 
 async def delivered() -> None:
-    """What is on its way has arrived."""
+    """Wait until everything that is under way has arrived."""
     await asyncio.sleep(0.01)
 
 
@@ -267,13 +267,13 @@ async def test_an_event_that_only_shows_an_own_write_is_not_read_again() -> None
     async with mirrored(server, project=counting) as mirror:
         server.hold()
         read.clear()
-        # when two own writes of one object and a foreign one of another come by the watch
+        # when the watch reports two own writes of one object, and another client's write of another object
         mirror.observe(server.change("a", 2), "a")
         mirror.observe(server.change("a", 3), "a")
         server.create("b", 1)
         server.deliver()
         await delivered()
-        # then only the foreign one is new
+        # then only the write of the other client is new
         assert read == ["a 2", "a 3", "b 1"]
         assert mirror.shown() == {"a": ("uid-1", 3), "b": ("uid-2", 1)}
         assert mirror.cache.read_stats().pending == 0
@@ -293,9 +293,9 @@ async def test_many_events_call_handlers_later_and_readers_see_them_together() -
         assert mirror.changes_seen() == changes_seen
         await asyncio.sleep(0.03)
         assert mirror.changes_seen() == [*changes_seen, ("a", 1, 2), ("b", None, 1)]
-        # when asked in between
+        # when the cache is read in between
         mirror.observe(server.remove("a"), "a")
-        # then the answer is that of this moment, in whatever way it is asked
+        # then each kind of read returns the newest state
         assert mirror.cache.get(key("a")) is None
         mirror.observe(server.change("b", 2), "b")
         assert [item.value for item in mirror.cache.values()] == [2]
@@ -312,7 +312,7 @@ async def test_events_waiting_when_a_watch_breaks_are_read_before_the_next_watch
         await asyncio.sleep(0)
         server.cut()
         await asyncio.sleep(5)
-        # then it goes on from there
+        # then the cache continues from there
         assert mirror.shown() == {"a": ("uid-1", 1)}
         assert (server.lists, mirror.cache.read_stats().ignored) == (1, 0)
 
@@ -335,7 +335,7 @@ async def test_an_own_write_is_visible_immediately_and_its_event_changes_nothing
         changes_seen = mirror.changes_seen()
         server.deliver()
         await delivered()
-        # then the events repeat what is known, and nothing is remembered any more
+        # then the events repeat known changes, and no own write is remembered any longer
         assert mirror.shown() == {"b": ("uid-2", 5)}
         assert mirror.changes_seen() == changes_seen
         stats = mirror.cache.read_stats()
@@ -387,7 +387,7 @@ async def test_the_order_of_answer_and_event_makes_no_difference(
 async def test_a_creation_answered_after_the_deletion_stays_deleted() -> None:
     server = ModelServer()
     async with mirrored(server) as mirror:
-        # given an own creation that another client deleted before its answer was here
+        # given an own creation, deleted by another client before the cache got the answer to the creation
         created = server.create("a", 1)
         server.remove("a")
         await delivered()
@@ -455,7 +455,7 @@ async def test_a_patch_answered_after_the_own_deletion_restores_no_object() -> N
 
 
 async def test_late_events_of_a_deleted_object_do_not_change_its_successor() -> None:
-    # given an object deleted and created again under its name, by oneself, with the watch behind
+    # given an object that this client deleted and created again under its name, with the watch behind
     server = ModelServer()
     server.create("a", 1)
     async with mirrored(server) as mirror:
@@ -490,7 +490,7 @@ async def test_an_own_successor_replaces_an_object_whose_deletion_was_not_seen()
 
 
 async def test_objects_created_and_deleted_before_an_own_write_are_never_shown() -> None:
-    # given: deleted by others, another one came and went, then one's own, which one deletes again
+    # given that others delete the object, create another one and delete it; then this client creates one and deletes it
     server = ModelServer()
     server.create("a", 1)
     async with mirrored(server) as mirror:
@@ -523,7 +523,7 @@ async def test_not_found_for_a_uid_removes_only_that_object() -> None:
         mirror.cache.observe_deleted(key("a"), "uid-1", b"")
         # then
         assert mirror.shown() == {}
-        # and when the name is taken again, it is another one
+        # and a new object with the same name is another object
         mirror.observe(server.create("a", 2), "a")
         mirror.cache.observe_deleted(key("a"), "uid-1", b"")
         assert mirror.shown() == {"a": ("uid-2", 2)}
@@ -683,8 +683,8 @@ async def test_a_field_selector_is_applied_to_answers_too() -> None:
 
 
 async def test_an_own_write_that_a_selective_watch_passes_over_leaves_the_store() -> None:
-    # given a view that only the server can tell: the field is one this model lets all through of, but the
-    # watch of the model server shows objects of app=x only
+    # given a field selector that only the server can evaluate: the model server ignores it, and its watch shows
+    # only objects of app=x
     server = ModelServer()
     async with mirrored(server, field_selector="spec.value=1") as mirror:
         server.hold()
@@ -754,8 +754,8 @@ async def test_a_list_does_not_undo_writes_that_were_answered_after_it_began() -
 
 
 async def test_an_earlier_object_with_the_name_of_an_own_object_is_never_restored() -> None:
-    # given an object that others changed and deleted after the list was made; then one's own of that name,
-    # created and deleted again before the list arrives
+    # given an object that others changed and deleted after the list was made; then this client creates one of the same
+    # name, and deletes it before the list arrives
     server = ModelServer()
     server.create("a", 1)
     async with mirrored(server) as mirror:
@@ -787,7 +787,7 @@ async def test_writes_before_a_list_are_confirmed_by_it() -> None:
         # when
         async with Relist(mirror):
             pass
-        mirror.cache.observe_deleted(key("a"), "uid-1", b"")  # and again, from another attempt
+        mirror.cache.observe_deleted(key("a"), "uid-1", b"")  # the same again, from a second attempt
         # then
         stats = mirror.cache.read_stats()
         assert (stats.pending, stats.tombstones) == (0, 0)
@@ -795,7 +795,7 @@ async def test_writes_before_a_list_are_confirmed_by_it() -> None:
 
 
 async def test_a_list_made_after_a_deletion_was_misunderstood_sets_it_right() -> None:
-    # given a 404 that was taken for the object's end
+    # given a 404 that was taken for the deletion of the object
     server = ModelServer()
     server.create("a", 1)
     async with mirrored(server) as mirror:
@@ -812,7 +812,7 @@ async def test_a_list_made_after_a_deletion_was_misunderstood_sets_it_right() ->
 
 
 async def test_a_tombstone_set_during_a_list_without_the_object_ends_with_the_list() -> None:
-    # given a deletion that the list already reflects, answered after the list began
+    # given a deletion that the list already shows, answered after the list began
     server = ModelServer()
     server.create("a", 1)
     async with mirrored(server) as mirror:
@@ -855,7 +855,7 @@ async def test_changes_and_deletions_during_a_gap_are_delivered() -> None:
 
 
 async def test_a_list_older_than_the_cache_is_repeated() -> None:
-    # given a server whose next list is from before an own write
+    # given a server whose next list is older than an own write
     server = ModelServer()
     server.create("a", 1)
     async with mirrored(server) as mirror:
@@ -874,7 +874,7 @@ async def test_a_list_older_than_the_cache_is_repeated() -> None:
 
 
 async def test_a_cluster_restored_from_a_backup_is_followed() -> None:
-    # given versions that begin again below what the cache knows
+    # given resource versions that restart below those that the cache knows
     server = ModelServer()
     server.create("a", 5)
     server.create("b", 5)
@@ -917,7 +917,7 @@ async def test_nothing_is_missed_wherever_the_connection_breaks(cut_after: int) 
         server.cut()
         server.deliver()
         await asyncio.sleep(5)
-        # then the watch goes on where it was, and every change is delivered once
+        # then the watch resumes, and every change is delivered once
         assert mirror.changes_seen() == [
             ("a", None, 1),
             ("a", 1, 2),
@@ -990,8 +990,8 @@ async def test_when_the_position_is_lost_it_lists_again(form: str) -> None:
 
 
 async def test_a_server_that_returns_with_a_new_history_is_listed_immediately() -> None:
-    """Its 410 is an answer: what was waited for between the tries has come."""
-    # given an outage long enough for long waits
+    """An answer of 410 ends the outage, so the cache lists without another wait."""
+    # given an outage with long waits
     server = ModelServer()
     server.create("a", 1)
     async with mirrored(server) as mirror:
@@ -1023,7 +1023,7 @@ async def test_a_server_that_keeps_answering_410_is_listed_less_and_less_often()
 async def test_a_stream_that_falls_silent_is_opened_again_and_nothing_is_lost(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    # given a connection on which nothing arrives any more, and a change meanwhile
+    # given a connection without events, and a change on the server
     server = ModelServer()
     async with mirrored(server) as mirror:
         server.stalled = True
@@ -1036,7 +1036,7 @@ async def test_a_stream_that_falls_silent_is_opened_again_and_nothing_is_lost(
         # then
         assert mirror.shown() == {"a": ("uid-1", 1)}
         assert server.lists == 1
-        # and it is no failure
+        # and it does not count as a failure
         assert (mirror.cache.read_stats().reconnects, mirror.cache.read_stats().errors) == (1, 0)
         assert not [record for record in caplog.records if record.levelno > logging.DEBUG]
 
@@ -1064,7 +1064,7 @@ async def test_a_list_requested_during_another_starts_right_after_it() -> None:
         second = asyncio.create_task(mirror.cache.catch_up())
         await asyncio.sleep(0.1)
         server.list_gate.set()
-        # then it does not wait until the watch in between ends
+        # then it does not wait for the end of the watch between the two lists
         async with asyncio.timeout(5):
             await asyncio.gather(first, second)
         assert server.lists == 3
@@ -1073,7 +1073,7 @@ async def test_a_list_requested_during_another_starts_right_after_it() -> None:
 async def test_lists_requested_by_many_while_the_watch_ends_are_executed() -> None:
     server = ModelServer()
     async with mirrored(server) as mirror:
-        # when each asks one turn of the loop after the other, as those who take many slots do
+        # when each member requests a list, in one turn of the loop after the other
         asking = []
         for _ in range(10):
             asking.append(asyncio.create_task(mirror.cache.catch_up()))
@@ -1092,7 +1092,7 @@ async def test_the_latest_change_of_a_cache_belongs_to_its_resource() -> None:
         server.create("b", 1)
         await delivered()
         change = server.version
-        # when the cluster goes on elsewhere, as a bookmark and a list say
+        # when other resources of the cluster change, as a bookmark and a list show
         server.version += 10
         server.bookmark()
         await delivered()
@@ -1116,12 +1116,12 @@ async def test_catching_up_with_a_version_lists_only_when_the_watch_does_not_rea
         following = asyncio.create_task(mirror.cache.catch_up(server.version))
         await asyncio.sleep(1)
         assert not following.done()
-        # when it goes on
+        # when the watch continues
         server.deliver()
         await following
         # then
         assert (mirror.shown(), server.lists) == ({"a": ("uid-1", 1)}, 1)
-        # and one that is silent does not keep anyone waiting for long
+        # and a silent watch does not block a caller
         server.stalled = True
         server.create("b", 2)
         async with asyncio.timeout(10):
@@ -1130,7 +1130,7 @@ async def test_catching_up_with_a_version_lists_only_when_the_watch_does_not_rea
 
 
 async def test_a_watch_on_a_replaced_server_is_reopened_immediately() -> None:
-    # given a watch that hears nothing of what happens
+    # given a watch that gets no events
     server = ModelServer()
     async with mirrored(server) as mirror:
         server.stalled = True
@@ -1140,7 +1140,7 @@ async def test_a_watch_on_a_replaced_server_is_reopened_immediately() -> None:
         # when
         mirror.cache.watch_anew()
         await asyncio.sleep(0.1)
-        # then it goes on where it was
+        # then it resumes
         assert mirror.shown() == {"a": ("uid-1", 1)}
         assert (server.lists, mirror.cache.read_stats().reconnects, mirror.cache.read_stats().errors) == (
             1,
@@ -1214,7 +1214,7 @@ async def test_errors_are_waited_out_longer_and_longer_up_to_thirty_seconds_with
         assert 3600 / 30 < attempts < 3600 / 15 + 10
         assert not mirror.cache.read_stats().connected
         assert mirror.cache.read_stats().last_error == "ServerUnavailableError: ServiceUnavailable"
-        # and when it is back, everything is there without a list
+        # and when the server is back, the watch delivers all changes without a list
         server.refusals["watch"].clear()
         server.create("a", 1)
         await asyncio.sleep(31)
@@ -1338,7 +1338,7 @@ async def test_a_repeated_departure_from_the_view_does_not_remove_the_returned_o
 
 
 async def test_an_answer_much_later_than_its_deletion_leaves_no_tombstone() -> None:
-    # given so many deletions since that this one is not remembered any more
+    # given so many deletions since then that the cache no longer remembers this one
     server = ModelServer()
     server.create("a", 1)
     async with mirrored(server) as mirror:
@@ -1387,12 +1387,12 @@ async def test_an_event_out_of_order_causes_a_new_list() -> None:
 
 
 async def test_a_delayed_event_out_of_order_triggers_an_immediate_list() -> None:
-    # given a cache that reads everything a moment later
+    # given a cache that reads events with a delay
     server = ModelServer()
     async with mirrored(server, pace=LATER) as mirror:
         server.stalled = True
         first, second = server.create("a", 1), server.create("b", 1)
-        # when two events have changed places, and none comes after them
+        # when two events have changed places, and no event follows
         server.send(line("ADDED", orjson.loads(second.answer)), line("ADDED", orjson.loads(first.answer)))
         await asyncio.sleep(5)
         # then

@@ -1,4 +1,4 @@
-"""Label selectors in CEL; that they hold for the right objects: tests/properties/test_cel_properties.py."""
+"""Label selectors in CEL. tests/properties/test_cel_properties.py checks that they select the right objects."""
 
 from pykruise.kube.values.cel import (
     ALWAYS,
@@ -57,7 +57,7 @@ def test_a_selection_too_long_to_express_selects_everything() -> None:
 
 
 def test_an_invalid_label_cannot_break_the_expression() -> None:
-    """It selects nothing that can be stored; an expression that cannot be read would hold up every pod."""
+    """No stored object has such a label. An expression that cannot be read would block every pod."""
     for broken in ('x" || true || "', "ü", "-"):
         for operator in (SelectorOperator.IN, SelectorOperator.NOT_IN):
             assert meant(Meant(selector=Selector((Requirement("app", operator, (broken,)),)))) == ALWAYS

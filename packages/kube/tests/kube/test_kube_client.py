@@ -1,4 +1,4 @@
-"""The client: what it sends, what it makes of answers, and when it asks again."""
+"""The client: its requests, its results from answers, and its retries."""
 
 import asyncio
 import itertools
@@ -51,7 +51,7 @@ def now() -> float:
     return asyncio.get_running_loop().time()
 
 
-# ── what is sent ─────────────────────────────────────────────────────────────
+# ── requests ────────────────────────────────────────────────────────────────
 
 
 async def test_a_get_requests_json_with_our_user_agent_and_returns_the_raw_bytes() -> None:
@@ -264,7 +264,7 @@ async def test_waits_between_repetitions_grow_and_are_jittered() -> None:
             await Client(transport, rng=random.Random(seed)).get(PODS, "ns", "a")
         times = [asked.at for asked in transport.asked]
         waits.append([later - earlier for earlier, later in itertools.pairwise(times)])
-    # then nth waits lie between 0 and twice the bound before, and differ from client to client
+    # then the nth wait lies between 0 and twice the previous bound, and differs from client to client
     for number, bound in enumerate((0.2, 0.4, 0.8, 1.6, 3.2)):
         nth = [wait[number] for wait in waits]
         assert all(0 <= wait <= bound + 1e-6 for wait in nth)
@@ -455,7 +455,7 @@ async def test_a_list_follows_its_pages() -> None:
 
 
 async def test_metadata_only_requests_name_the_list_type_and_the_object_type_in_a_watch() -> None:
-    """As a list of it, and as single objects in a watch: the one is refused where the other is due"""
+    """API servers reject the list type in a watch, and the object type in a list."""
     transport = ScriptedTransport(page("a"), streams=[[event("ADDED", "a")]])
     asking = client(transport)
     await asking.list(PODS, metadata_only=True)

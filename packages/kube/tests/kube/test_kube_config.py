@@ -1,4 +1,4 @@
-"""Configuration: kubeconfig files and service accounts, and what is said when they are wrong."""
+"""Configuration: kubeconfig files and service accounts, and the messages about invalid ones."""
 
 import asyncio
 import base64
@@ -54,7 +54,7 @@ def b64(data: bytes) -> str:
 def kubeconfig(
     *, user: Mapping[str, Any] | None = None, cluster: Mapping[str, Any] | None = None, **more: Any
 ) -> dict[str, Any]:
-    """A kubeconfig with one context; `cluster` is added to a plain one."""
+    """A kubeconfig with one context; `cluster` adds fields to its cluster."""
     document = {
         "apiVersion": "v1",
         "kind": "Config",
@@ -89,7 +89,7 @@ async def token(credentials: Credentials) -> str:
     return token_of(await credentials.read_headers())
 
 
-# ── what is read ─────────────────────────────────────────────────────────────
+# ── files and fields ────────────────────────────────────────────────────────
 
 
 async def test_a_usual_kubeconfig_becomes_a_connection(tmp_path: Path, authority: Authority) -> None:
@@ -143,7 +143,7 @@ async def test_files_are_found_relative_to_the_kubeconfig(tmp_path: Path, author
     )
     # when
     connection = loaded(tmp_path, document)
-    # then the file goes before a fixed token, as it is the one that gets renewed
+    # then the file precedes a fixed token, because only the file is renewed
     assert await token(connection.credentials) == "from-file"
     assert connection.ssl_context is not None
     assert len(connection.ssl_context.get_ca_certs()) == 1
@@ -232,7 +232,7 @@ def with_server(server: str, **more: Any) -> dict[str, Any]:
 
 
 def test_the_first_existing_source_is_used(tmp_path: Path, authority: Authority) -> None:
-    # given all of them
+    # given all sources
     explicit = write(tmp_path / "explicit", with_server("https://explicit"))
     listed = write(tmp_path / "listed", with_server("https://listed"))
     write(tmp_path / ".kube" / "config", with_server("https://home"))
@@ -318,7 +318,7 @@ def test_proxies_of_the_environment_apply_as_in_go_programs(
     assert loaded(tmp_path, with_server(server), environ=environ).proxy == expected
 
 
-# ── what is wrong ────────────────────────────────────────────────────────────
+# ── errors ──────────────────────────────────────────────────────────────────
 
 
 def complaint(load_it: Callable[[], Any]) -> str:
@@ -657,7 +657,7 @@ async def test_client_certificate_files_are_read_again_and_make_a_new_context_on
     await connection.credentials.read_headers()
     # then
     assert await who_connects(connection, authority, tmp_path) == "second"
-    # when one half is written and the other is not yet
+    # when the new key is written, and the new certificate is not yet
     (tmp_path / "me.key").write_bytes(authority.issue("third")[1])
     clock.now += 61
     await connection.credentials.read_headers()
@@ -959,7 +959,7 @@ def jwt(expires: float) -> str:
 
 
 class Issuer(http.server.BaseHTTPRequestHandler):
-    """Answers discovery, and gives the token that the test has set for the refresh token that it expects."""
+    """An issuer that answers discovery, and answers each refresh token with the token that the test has set."""
 
     gives: ClassVar[dict[str, Any]] = {}
     """By refresh token: the answer."""

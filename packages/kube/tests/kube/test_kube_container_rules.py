@@ -1,4 +1,4 @@
-"""Rules for a container's hooks and probes that are about what goes over the wire."""
+"""Rules for the parts of a container's hooks and probes that are sent over the network."""
 
 from typing import Any
 

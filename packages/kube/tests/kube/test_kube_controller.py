@@ -1,4 +1,4 @@
-"""Controller: what becomes of results and errors, stopping without losing work, and what it tells."""
+"""Controller: the handling of results and errors, a stop without lost work, and reported metrics and logs."""
 
 import asyncio
 import itertools
@@ -135,7 +135,7 @@ async def test_an_error_of_the_server_is_one_log_line_and_backs_off(caplog: pyte
 async def test_an_error_caused_by_a_server_error_is_not_logged_as_a_bug(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    # given what plans raise: their own error, with the server's as its cause; or several at once
+    # given errors as plans raise them: an own error caused by one of the server, or a group of errors
     wrapped = RuntimeError("create pods ns/a: exceeded quota")
     wrapped.__cause__ = api_error(TooManyRequestsError, retry_after_s=9.0)
     calls = Calls(wrapped, ExceptionGroup("several", [api_error(), UnreachableError("no")]))

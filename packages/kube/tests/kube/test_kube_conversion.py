@@ -1,4 +1,4 @@
-"""Conversion between versions: what one side lacks is kept, comes back, or gives way to what was written."""
+"""Conversion between versions: a value that one version lacks is kept, and comes back unless a client replaced it."""
 
 import json
 from typing import Any
@@ -14,7 +14,7 @@ KEPT_NEW, KEPT_OLD = "pykruise.io/conversion-v2", "pykruise.io/conversion-v1"
 
 
 def to_new(doc: Document) -> Document:
-    """`count` is called `number`; `mode` quick is `speed` 9; `gone` has no counterpart."""
+    """Rename `count` to `number`, replace `mode: quick` by `speed: 9`, and drop `gone`."""
     spec = find_section(doc, "spec")
     if spec is not None:
         if "count" in spec:
@@ -26,7 +26,7 @@ def to_new(doc: Document) -> Document:
 
 
 def to_old(doc: Document) -> Document:
-    """`extra` has no counterpart, nor has `note` of the parts; every speed is quick."""
+    """Reverse `to_new`: every `speed` becomes `mode: quick`; `extra` and the `note` of parts are dropped."""
     spec = find_section(doc, "spec")
     if spec is not None:
         if "number" in spec:

@@ -1,4 +1,4 @@
-"""When schedules are due."""
+"""Times at which schedules are due."""
 
 import pytest
 
@@ -41,7 +41,7 @@ def test_a_schedule_on_an_impossible_date_is_never_due() -> None:
 
 
 def test_a_zone_moves_the_times_with_its_clocks() -> None:
-    # given clocks in Berlin that go on by an hour on 2026-03-29 at two
+    # given clocks in Berlin, which are set forward by an hour on 2026-03-29 at two
     assert times("30 2 * * *", "2026-03-28T00:00:00Z", 2, zone="Europe/Berlin") == [
         "2026-03-28T01:30:00Z",
         "2026-03-30T00:30:00Z",

@@ -1,4 +1,4 @@
-"""Whose watches are opened again when a CRD is stored anew."""
+"""Watches that are opened again when a CRD has changed."""
 
 import asyncio
 import random
@@ -19,7 +19,7 @@ CRD = "clonesets.apps.kruise.io"
 
 
 class Counted(Cache[Any]):
-    """A cache that counts how often its watch was to be opened again."""
+    """A cache that counts how often its watch should be opened again."""
 
     def __init__(self, resource: Resource) -> None:
         client = Client(ScriptedTransport())
@@ -36,10 +36,10 @@ def seen(generation: int, *, name: str = CRD, uid: str = "u1") -> Change[Metadat
 
 
 async def test_watches_are_reopened_when_a_crd_changes_and_again_after_api_servers_apply_it() -> None:
-    # given two mirrors of its objects, one of another CRD's, and one of pods
+    # given two caches of the CRD's objects, one of another CRD's objects, and one of pods
     caches = [Counted(resource) for resource in (CLONE_SETS, CLONE_SETS, DAEMON_SETS, PODS)]
     renewal = Renewal(lambda: caches)
-    # when it is seen for the first time, and again without another spec, then nothing happens
+    # when the CRD is seen for the first time, and again with the same spec, then nothing happens
     renewal.handle_definition(seen(1))
     renewal.handle_definition(seen(1))
     assert [cache.renewed for cache in caches] == [0, 0, 0, 0]

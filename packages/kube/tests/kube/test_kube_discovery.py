@@ -1,4 +1,4 @@
-"""Which resource a kind is, as API servers say."""
+"""Discovery: the resource of a kind, as API servers report it."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from pykruise.kube.resources import Resource
 
 
 class Answers:
-    """A client that knows these paths."""
+    """A client that answers these paths."""
 
     def __init__(self, **paths: Any) -> None:
         self._paths = {path.replace("_", "/"): answer for path, answer in paths.items()}

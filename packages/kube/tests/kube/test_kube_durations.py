@@ -1,4 +1,4 @@
-"""Durations as Go programs take them."""
+"""Durations in the notation of Go programs."""
 
 import pytest
 from hypothesis import given

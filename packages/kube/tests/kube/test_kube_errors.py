@@ -1,4 +1,4 @@
-"""Errors made of answers: what another party says is bounded where it is decoded."""
+"""Errors from answers: text of another party is shortened where it is decoded."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""Inbox: what is read at once, what waits for others, and that order is kept."""
+"""Inbox: events that are read immediately, events that wait, and their order."""
 
 import asyncio
 from typing import Any
@@ -9,7 +9,7 @@ PACE = Pace(burst=3, per_s=10.0, wait_s=0.025)
 
 
 class Reader:
-    """Notes what it is given, and when."""
+    """Records the events that the inbox delivers, and when."""
 
     def __init__(self, pace: Pace | None = PACE) -> None:
         self.inbox = Inbox(pace)
@@ -76,7 +76,7 @@ async def test_an_event_with_a_free_slot_does_not_overtake_waiting_ones() -> Non
     # given
     reader = Reader(Pace(burst=1, per_s=100.0, wait_s=0.025))
     reader.put(0, 1)
-    # when there is a turn again
+    # when the loop has a turn again
     await asyncio.sleep(0.02)
     reader.put(2)
     # then

@@ -1,7 +1,7 @@
-"""What a proxy may do to HTTP: after each fault the client has what it asked for, or an error that says what was wrong.
+"""Faults of a proxy in HTTP: after each fault the client has the answer, or an error that names the fault.
 
-The client asks the sandbox through a FaultyProxy. Three things hold for each fault: an error is one of ours and one
-short line, a write takes effect once at most, and the next request is answered as if nothing had been.
+The client asks the sandbox through a FaultyProxy. Three things hold for each fault: an error is a KubeError
+with one short line, a write takes effect at most once, and the next request is answered as if nothing had happened.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ MIB = 1 << 20
 
 
 def says(data: bytes, *, stays: bool = False) -> Wire:
-    """These bytes, and the end of the connection unless it `stays`."""
+    """A fault that sends these bytes, and closes the connection unless it `stays`."""
 
     async def fault(line: Line, asked: Asked) -> bool:
         await line.say(data)
@@ -177,7 +177,7 @@ async def client_of(proxy: FaultyProxy) -> AsyncIterator[Client]:
 
 
 def is_clear(error: KubeError) -> bool:
-    """One short line that says what was wrong."""
+    """Check that the error is one short line."""
     text = str(error)
     return 0 < len(text) <= 1_100 and "\r" not in text and "Traceback" not in text
 
@@ -204,11 +204,11 @@ async def test_after_a_fault_there_is_an_answer_or_a_clear_error_and_the_next_re
                 assert is_clear(result), str(result)
             else:
                 assert decode(result)["metadata"]["name"] in ("a", "other")
-        # and who is not asked to wait is answered, over the same connections
+        # and another client, which was not told to wait, is answered over the same connections
         proxy.next_faults = []
         other = Client(client.transport, rng=random.Random(1))
         assert decode(await other.get(CONFIG_MAPS, "default", "a"))["data"]["n"] in ("0", "1")
-        # and only a write that was refused at the door was sent again
+        # and only a write that was rejected with 429 or 503 was sent again
         sent = [asked for asked in proxy.asked if asked.method == "PATCH"]
         is_at_the_door = fault.startswith(("429", "503")) or fault == "too many requests"
         assert len(sent) <= (4 if is_at_the_door else 1)

@@ -44,7 +44,7 @@ def authority() -> Authority:
 
 
 class Server:
-    """An HTTPS server whose behaviour is one function; `asked` holds what came, `connections` who asked."""
+    """An HTTPS server whose handler the test sets. It records requests, bodies and the addresses of clients."""
 
     def __init__(self) -> None:
         self.url = ""
@@ -62,7 +62,7 @@ class Server:
 
 
 async def echo(request: web.Request) -> web.Response:
-    """Everything that arrived."""
+    """Answer with everything that arrived."""
     return web.json_response(
         {
             "method": request.method,
@@ -121,7 +121,7 @@ def transport(
 
 
 class Proxy:
-    """An HTTP proxy: tunnels by CONNECT, and requests with a whole URL; `heads` holds what came."""
+    """An HTTP proxy for CONNECT and for requests with an absolute URL; `heads` holds the heads that it received."""
 
     def __init__(self) -> None:
         self.url = ""
@@ -175,7 +175,7 @@ def streaming(
     proxy: Proxy,
     transports: Callable[..., HttpTransport],
 ) -> HttpTransport:
-    """Streams without and with a proxy."""
+    """A transport without a proxy, and one with a proxy."""
     through = proxy.url if request.param else ""
     connection = Connection(server.url, trusting(authority), make_bearer("t0ken"), proxy=through)
     return transports(connection, timeout_s=5)
@@ -402,7 +402,7 @@ async def test_open_streams_do_not_keep_requests_waiting(
         assert (await asyncio.wait_for(transport.request(Request("GET", "/x")), 3)).status == 200
 
 
-# ── what goes wrong with requests ────────────────────────────────────────────
+# ── failed requests ──────────────────────────────────────────────────────────
 
 
 def free_port() -> int:
@@ -699,7 +699,7 @@ def client_context(authority: Authority, folder: Path, name: str) -> ssl.SSLCont
 async def test_a_changed_client_certificate_is_used_immediately_despite_kept_connections(
     authority: Authority, tmp_path: Path, transports: Callable[..., HttpTransport]
 ) -> None:
-    # given a server that says who asks
+    # given a server that answers with the name in the client certificate
     server = Server()
     runner = await serve(server, authority.server_context(tmp_path, asks_clients=True))
 
@@ -737,7 +737,7 @@ def lines_of(*chunks: bytes) -> Handler:
 
 
 def lines_then_wait(*chunks: bytes) -> Handler:
-    """The same, but it stays open and silent."""
+    """A stream of these chunks that then stays open and silent."""
 
     async def handle(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()
@@ -914,7 +914,7 @@ async def test_a_watch_of_the_client_works_over_http(server: Server, streaming: 
 async def test_closing_ends_abandoned_tls_connections_whose_server_sends_no_close(
     authority: Authority, tmp_path: Path
 ) -> None:
-    """TLS waits for the other side's goodbye, by default half a minute; a stream given up is such a connection."""
+    """TLS waits for the other side's close, by default 30 s. The connection of an abandoned stream waits so."""
     # given a server that sends one line of a stream, and then only looks whether the connection still stands
     listener = socket.create_server(("127.0.0.1", 0))
     ended = asyncio.get_running_loop().run_in_executor(
@@ -931,7 +931,7 @@ async def test_closing_ends_abandoned_tls_connections_whose_server_sends_no_clos
 
 
 def _one_line_and_no_goodbye(listener: socket.socket, context: ssl.SSLContext) -> bytes:
-    """What comes last on the connection: nothing, once it is closed."""
+    """The last bytes on the connection after one line of a stream; nothing once the client has closed it."""
     connection, _ = listener.accept()
     listener.close()
     with context.wrap_socket(connection, server_side=True) as tls:
@@ -939,6 +939,6 @@ def _one_line_and_no_goodbye(listener: socket.socket, context: ssl.SSLContext) -
         tls.sendall(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\n{}\n\r\n")
         with socket.socket(fileno=os.dup(tls.fileno())) as raw:
             raw.settimeout(5)
-            while raw.recv(65536):  # the other side's goodbye, which is not answered
+            while raw.recv(65536):  # the client's close, which this server does not answer
                 pass
             return b""

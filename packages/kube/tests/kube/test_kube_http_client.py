@@ -1,4 +1,4 @@
-"""HttpClient over kept connections, against a server that says exactly what a test wants."""
+"""HttpClient over kept connections, against a server whose answers the test sets byte by byte."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -16,7 +16,7 @@ Say = Callable[[bytes, asyncio.StreamWriter], Awaitable[None]]
 
 
 class Server:
-    """Hears requests (heads only) and answers each by `say`."""
+    """Records the heads of requests, and answers each one by `say`."""
 
     def __init__(self) -> None:
         self.heard: list[bytes] = []
@@ -146,8 +146,8 @@ async def test_a_connection_that_has_had_its_time_is_not_used_again(
 async def test_the_answer_to_a_cancelled_request_reaches_no_other_request(
     server: tuple[Server, int], make: Callable[..., HttpClient], how: str
 ) -> None:
-    """and the request that waits for the place gets it"""
-    # given one place, and an answer that comes late
+    """and the request that waits for the slot gets it"""
+    # given one slot, and an answer that comes late
     arrived, given_up_now = asyncio.Event(), asyncio.Event()
 
     async def late(head: bytes, writer: asyncio.StreamWriter) -> None:
@@ -226,7 +226,7 @@ async def test_parallel_requests_share_the_connections_in_their_order(
 async def test_bytes_without_a_request_end_the_connection(
     server: tuple[Server, int], make: Callable[..., HttpClient]
 ) -> None:
-    # given a server that says more than it was asked, when the answer has arrived
+    # given a server that sends more than the answer after the answer has arrived
     asked_on = asyncio.Event()
 
     async def twice(head: bytes, writer: asyncio.StreamWriter) -> None:

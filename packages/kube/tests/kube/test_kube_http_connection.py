@@ -1,4 +1,4 @@
-"""Connections that are closed and wait for a goodbye end at once."""
+"""Connections that wait for the other side's close are ended immediately."""
 
 import asyncio
 import socket
@@ -10,7 +10,7 @@ from pykruise.kube.http.connection import cut_of
 
 
 class ForgetsItsTls(asyncio.Transport):
-    """As TLS transports of Python before 3.11.5 are, once they have been closed twice."""
+    """A transport like a TLS transport of Python before 3.11.5 after two calls of `close`: it has lost its TLS part."""
 
     def __init__(self, sock: socket.socket) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Heads of HTTP messages: nothing that a user gives makes another message of one, and one module writes them."""
+"""Heads of HTTP messages: a value from a user never starts another message, and only one module writes heads."""
 
 import ast
 from pathlib import Path
@@ -33,7 +33,7 @@ FIELDS = st.lists(st.tuples(TEXTS, TEXTS), max_size=3)
 
 
 class Seen:
-    """What a server's parser makes of bytes."""
+    """The messages that a server's parser reads from bytes."""
 
     def __init__(self) -> None:
         self.messages = 0
@@ -121,7 +121,7 @@ def test_a_host_that_would_change_the_request_is_invalid(host: str) -> None:
 
 
 def test_no_other_module_writes_heads() -> None:
-    """A line end of HTTP, or a request line, in any text of a module that is no docstring."""
+    """No other module has a line end of HTTP, or a request line, in a string that is not a docstring."""
     writers: set[str] = set()
     for path in (path for source in SOURCES for path in source.rglob("*.py")):
         tree = ast.parse(Path(path).read_text())

@@ -1,4 +1,4 @@
-"""Who gives way when a server is full: decided on values, without a socket."""
+"""Limits of a full server: the connection that is closed for another one. No sockets."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from pykruise.kube.http.fairness import ServerRoom
 
 
 class Guest:
-    """A connection; `begun` is when its body began to come, None while there is none."""
+    """A connection; `begun` is the time when its body began to arrive, None if no body arrives."""
 
     def __init__(self, name: str, *, begun: float | None = None, is_busy: bool = False) -> None:
         self.name = name
@@ -18,7 +18,7 @@ class Guest:
 
 
 class Closed(list[Guest]):
-    """Those that were evicted, as a server does it: their body is given up, and what it held comes back."""
+    """The evicted connections. Evicts them as a server does: the body is dropped, and its bytes are released."""
 
     def __init__(self, room: ServerRoom[Guest], held: dict[Guest, int] | None = None) -> None:
         super().__init__()
@@ -124,7 +124,7 @@ def test_bodies_that_do_not_fit_evict_the_slowest_bodies() -> None:
     # then
     assert closed == [slower, slow]
     assert room.size == 90
-    # and what is whole stays
+    # and a complete body stays
     assert not room.hold(new, 50, evict=closed)
 
 

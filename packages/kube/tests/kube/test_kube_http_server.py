@@ -1,4 +1,4 @@
-"""HTTP as the sandbox speaks it: what a connection carries, and what it does not bear. Plain TCP, no API server."""
+"""The HTTP server: requests on one connection, and the limits of a connection. Plain TCP, no API server."""
 
 import asyncio
 import time
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.real_time
 
 
 class Ticks:
-    """A stream of so many parts of such a size; `closed` tells whether it was let go."""
+    """A stream of `count` parts of `size` bytes; `closed` is set when the server closes the stream."""
 
     content_type = "text/plain"
 
@@ -37,7 +37,7 @@ class Ticks:
 
 
 class Echo:
-    """Tells what it was asked; refuses who says so in a header; `/ticks` goes on, `/wait` for `go`."""
+    """Answers with the request. The header `refuse-me` gets 401, `/ticks` a stream, and `/wait` waits for `go`."""
 
     def __init__(self) -> None:
         self.go = asyncio.Event()
@@ -73,7 +73,7 @@ class Echo:
 
 
 class Talk:
-    """A connection of a client."""
+    """A client's connection."""
 
     def __init__(
         self, server: HttpServer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -94,7 +94,7 @@ class Talk:
         return int(first.split(" ")[1]), headers, await self.reader.readexactly(length)
 
     async def ends(self) -> bytes:
-        """What still comes until the server closes the connection."""
+        """The remaining bytes until the server closes the connection."""
         return await asyncio.wait_for(self.reader.read(), 10)
 
 
@@ -138,7 +138,7 @@ async def test_requests_sent_ahead_are_answered_in_their_order() -> None:
 
 
 async def test_requests_and_bodies_in_one_packet_are_all_answered_in_their_order() -> None:
-    """What ends a head stands in bodies too, and packets end anywhere."""
+    """Bodies contain the end of a head too, and a packet may end anywhere."""
     bodies = ["", "\r\n\r\n", "a\r\n\r\nb", "\r", "x" * 5000]
     said = b"".join(
         b"POST /%d HTTP/1.1\r\nHost: x\r\n" % number
@@ -290,7 +290,7 @@ async def test_another_protocol_is_not_spoken(protocol: str) -> None:
     async with talking() as talk:
         # when
         talk.send(f"GET /a HTTP/1.1\nHost: x\nConnection: Upgrade\nUpgrade: {protocol}\n\n\x00\x01\x02")
-        # then the request is answered as if it had not asked
+        # then the request is answered as if it had no header Upgrade
         status, headers, body = await talk.answer()
         assert (status, headers["connection"], body) == (200, "close", b"GET /a {} ")
         assert await talk.ends() == b""
@@ -343,7 +343,7 @@ async def test_work_for_a_disconnected_client_is_cancelled() -> None:
 
 
 async def test_a_connection_that_is_lost_is_not_ended_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Some versions of Python have nothing left of a TLS connection then, and fail."""
+    """Some versions of Python have no TLS connection to close then, and raise an error."""
     aborted: list[object] = []
 
     def abort(transport: object) -> None:
@@ -356,7 +356,7 @@ async def test_a_connection_that_is_lost_is_not_ended_once_more(monkeypatch: pyt
         serving = [task for task in asyncio.all_tasks() if "_serve" in repr(task.get_coro())]
         assert len(serving) == 1
         monkeypatch.setattr("asyncio.selector_events._SelectorTransport.abort", abort)
-        # when the client goes
+        # when the client disconnects
         talk.writer.close()
         await asyncio.wait(serving, timeout=10)
         monkeypatch.undo()
@@ -473,7 +473,7 @@ async def test_a_body_in_the_smallest_parts_takes_no_more_room_than_its_bytes() 
             _, peak = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()
-    # then: what was sent (7 bytes a part), twice on its way, and the body some times; 50 bytes more for each in a list
+    # then: what was sent (7 bytes a part) twice, and the body a few times; a list of parts needs 50 bytes more for each
     assert body.count(b"xy") == count
     assert peak < 60 * count
 
@@ -500,11 +500,11 @@ async def test_a_stopping_server_ends_each_connection_with_the_header_connection
     # when
     server.retire()
     talk.send("GET /b HTTP/1.1\nHost: x\n\n")
-    # then what is asked is answered, and by that answer a client knows that nothing more will be
+    # then the request is answered, and the header tells the client that the connection ends
     status, headers, _ = await talk.answer()
     assert (status, headers["connection"]) == (200, "close")
     assert await talk.ends() == b""
-    # and so it is with new ones, until it stops
+    # and the same holds for new connections until the server stops
     other = Talk(server, *await asyncio.open_connection("127.0.0.1", port))
     other.send("GET /c HTTP/1.1\nHost: x\n\n")
     assert (await other.answer())[1]["connection"] == "close"

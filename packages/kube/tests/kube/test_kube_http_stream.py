@@ -1,4 +1,4 @@
-"""Streams over connections of their own, against a server that says exactly what a test wants."""
+"""Streams over their own connections, against a server whose answers the test sets byte by byte."""
 
 import asyncio
 import gc
@@ -19,7 +19,7 @@ HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
 class Server:
-    """Hears one request a connection and answers it by `say`."""
+    """Reads one request per connection and answers it by `say`."""
 
     def __init__(self) -> None:
         self.heard: list[bytes] = []
@@ -31,7 +31,7 @@ class Server:
             self.heard.append(await reader.readuntil(b"\r\n\r\n"))
             await self.say(writer)
             await writer.drain()
-            await reader.read()  # until the other side is gone
+            await reader.read()  # until the client disconnects
         except (asyncio.IncompleteReadError, ConnectionError):
             pass
         finally:
@@ -114,7 +114,7 @@ async def test_a_body_without_a_length_ends_with_its_connection(
 async def test_a_chunked_body_does_not_end_with_its_connection(
     server: tuple[Server, int], streams: Streams
 ) -> None:
-    """What arrived before is read first"""
+    """Lines that arrived before are still read"""
     server[0].say = says(HEAD, b"4\r\none\n\r\n", b"9\r\nhal", then_hang_up=True)
     stream = await open_one(streams)
     seen: list[bytes] = []
@@ -229,7 +229,7 @@ async def test_a_stream_being_opened_while_the_transport_closes_is_refused_witho
     reported: list[dict[str, object]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))
     opening = [asyncio.create_task(open_one(streams)) for _ in range(20)]
-    for _ in range(3):  # some have a connection, and none an answer
+    for _ in range(3):  # some have a connection, and none has an answer
         await asyncio.sleep(0)
     await streams.close()
     result = await asyncio.wait_for(asyncio.gather(*opening, return_exceptions=True), 5)

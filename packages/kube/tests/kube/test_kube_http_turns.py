@@ -1,4 +1,4 @@
-"""A little in each turn of the loop, addresses in turn."""
+"""Work in small portions: a few items per turn of the loop, addresses in rotation."""
 
 import asyncio
 

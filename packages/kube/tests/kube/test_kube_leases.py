@@ -1,4 +1,4 @@
-"""Leader election: one leads, the next one takes over in time, and none writes out of term."""
+"""Leader election: one candidate leads, the next takes over in time, and no candidate writes outside its term."""
 
 import asyncio
 import random
@@ -27,7 +27,7 @@ LEASE_S, RENEW_S, RETRY_S = 15.0, 10.0, 2.0
 
 
 class Candidate:
-    """An elector over a transport of its own, with what became of it."""
+    """A candidate: an elector with a transport of its own."""
 
     def __init__(self, place: Place, identity: str, *, clock: Clock | None = None, **options: Any) -> None:
         self.faulty = FaultyTransport(place.cluster.make_transport(identity))
@@ -51,7 +51,7 @@ class Candidate:
         return self.elector.is_leading
 
     async def kill(self) -> None:
-        """As kill -9: nothing is given back."""
+        """Stop like kill -9, without a release of the Lease."""
         self.task.cancel()
         with suppress(asyncio.CancelledError, LeaseLostError):
             await self.task
@@ -59,7 +59,7 @@ class Candidate:
 
 @asynccontextmanager
 async def stand(**options: Any) -> AsyncIterator[tuple[Place, Callable[..., Candidate]]]:
-    """A cluster, and a way to let candidates stand; all are gone at the end."""
+    """A cluster, and a function that starts candidates; all are killed at the end."""
     async with small_cluster() as place:
         candidates: list[Candidate] = []
 
@@ -146,7 +146,7 @@ async def test_a_leader_that_ends_leaves_to_the_next_one_what_it_has_written() -
 
 async def test_a_killed_leader_leaves_no_note_even_if_an_earlier_one_did() -> None:
     async with stand() as (place, candidate):
-        # given a note of one that ended well
+        # given the note of a leader that released the Lease
         a = candidate("a")
         await a.elector.wait_leading()
         await a.elector.release({"pods": 17})
@@ -162,7 +162,7 @@ async def test_a_killed_leader_leaves_no_note_even_if_an_earlier_one_did() -> No
 
 async def test_a_note_is_void_once_another_program_has_led() -> None:
     async with stand() as (place, candidate):
-        # given a program that keeps the Lease's annotations, and releases it without a note
+        # given a program that keeps the annotations of the Lease, and releases the Lease without a note
         a = candidate("a")
         await a.elector.wait_leading()
         await a.elector.release({"pods": 17})
@@ -226,7 +226,7 @@ async def test_a_short_outage_does_not_end_a_term(fault: Any) -> None:
         a = candidate("a")
         await a.elector.wait_leading()
         b = candidate("b")
-        # when one renewal goes wrong, whichever way
+        # when one renewal fails, in any way
         a.faulty.on(writes("leases"), fault)
         await asyncio.sleep(60.0)
         # then
@@ -255,11 +255,11 @@ NO_LEASES = [
 @pytest.mark.parametrize("body", NO_LEASES)
 async def test_an_answer_that_is_not_a_lease_is_a_failed_attempt_that_ends_no_candidate(body: bytes) -> None:
     async with stand() as (_, candidate):
-        # given one that leads, and one that looks
+        # given a leader, and a candidate that tries
         a = candidate("a")
         await a.elector.wait_leading()
         b = candidate("b")
-        # when a renewal of the one, and three looks of the other, are answered so
+        # when one renewal of the leader, and three attempts of the candidate, get this answer
         a.faulty.on(requests(path="leases"), Answer(200, body=body))
         b.faulty.on(requests(path="leases"), *[Answer(200, body=body)] * 3)
         await asyncio.sleep(60.0)
@@ -299,7 +299,7 @@ async def test_an_outage_for_all_ends_the_term_and_the_first_one_back_leads() ->
         assert leader.task.done()
         for item in (a, b):
             item.faulty.clear()
-        # then the other one leads when it has seen the Lease stand still for as long as it lasts
+        # then the other one leads after it has seen an unchanged Lease for the duration of the Lease
         assert await place.until(lambda: other.leads) <= LEASE_S + 2 * RETRY_S * 1.2
         with pytest.raises(LeaseLostError):
             await leader.task
@@ -325,7 +325,7 @@ async def test_another_holder_of_the_lease_ends_the_term_immediately() -> None:
     async with stand() as (place, candidate):
         a = candidate("a")
         await a.elector.wait_leading()
-        # when a person or a program without manners writes itself in
+        # when a person or another program overwrites the holder
         await place.merge(LEASES, "kruise-manager", {"spec": {"holderIdentity": "another"}})
         # then
         await asyncio.sleep(3 * RETRY_S)
@@ -357,7 +357,7 @@ async def test_a_label_written_by_another_client_costs_one_slow_renewal() -> Non
 
 async def test_the_length_that_the_holder_wrote_counts() -> None:
     async with stand() as (place, candidate):
-        # given a Lease that a Go manager with a longer one holds
+        # given a Lease with a longer duration, held by a Go manager
         held = {
             "metadata": {"name": "kruise-manager"},
             "spec": {
@@ -371,7 +371,7 @@ async def test_the_length_that_the_holder_wrote_counts() -> None:
         await place.create(LEASES, held)
         # when
         b = candidate("b")
-        # then it waits for as long, from when it first saw it
+        # then the candidate waits for that duration, from when it first saw the Lease
         assert await place.until(lambda: b.leads, within_s=100.0) >= 60.0
         assert (await spec(place))["leaseTransitions"] == 5
 
@@ -469,7 +469,7 @@ async def test_a_write_in_flight_ends_before_another_candidate_can_lead() -> Non
 
 
 async def test_a_process_resumed_after_a_long_pause_does_not_write() -> None:
-    """Its timers have not fired yet, but time has passed."""
+    """The timers have not fired yet, but time has passed."""
     async with stand() as (place, candidate):
         # given a leader whose own time can be made to jump
         skipped_s = 0.0
@@ -478,7 +478,7 @@ async def test_a_process_resumed_after_a_long_pause_does_not_write() -> None:
         await a.elector.wait_leading()
         client = place.client.replace_transport(FencedTransport(place.client.transport, a.elector.term))
         await client.create(CONFIG_MAPS, "default", config_map("a"))
-        # when it stands still for 20 s and goes on
+        # when the process is stopped for 20 s and then continues
         skipped_s = 20.0
         # then
         with pytest.raises(NotLeadingError):
@@ -493,6 +493,6 @@ async def test_the_term_of_a_slow_renewal_counts_from_its_request() -> None:
         # when the answer to a renewal takes four seconds on its way back
         a.faulty.on(writes("leases"), Delay(4.0, on_the_way_back=True))
         await asyncio.sleep(RETRY_S * 1.2 + 4.1)
-        # then what is left is counted from before it
+        # then the remaining time is counted from before the renewal
         assert a.leads
         assert a.elector.term.write_time_s() <= LEASE_S - 4.0

@@ -26,7 +26,7 @@ from pykruise.kube.errors import (
 async def request(
     limiter: Limiter, *, seconds: float = 0.01, error: Exception | None = None, priority: int = 0
 ) -> None:
-    """One request that takes `seconds` and ends with `error`, which stays here."""
+    """A request that takes `seconds` and ends with `error`, which is caught here."""
     try:
         async with limiter.acquire_slot(priority=priority):
             await asyncio.sleep(seconds)
@@ -206,7 +206,7 @@ async def test_a_limit_that_is_not_in_use_does_not_grow() -> None:
 
 
 async def test_the_limit_stops_growing_when_more_requests_only_make_answers_slower() -> None:
-    # given a server that does 100 requests a second, whatever comes at once
+    # given a server that answers 100 requests a second, however many it gets at a time
     limiter = Limiter(start=4, minimum=4, maximum=64)
     free_at = 0.0
 
@@ -300,7 +300,7 @@ PODS_OF_B = "writes of /api/v1/namespaces/b/pods"
 
 
 async def hold(limiter: Limiter, scope: str, seconds: float) -> None:
-    """An answer asks for a wait of so long."""
+    """Send a request whose answer has a Retry-After of `seconds`."""
     with suppress(KubeError):
         async with limiter.acquire_slot(scope=scope):
             await asyncio.sleep(0)
@@ -336,7 +336,7 @@ async def test_a_request_of_a_scope_held_for_long_fails_immediately(
     # then
     assert (now() - began, caught.value.retry_after_s) == (0, pytest.approx(20, abs=0.01))
     assert f"{PODS_OF_A}: no requests are sent for 20 s" in caplog.text
-    # and what was not sent says nothing about the server
+    # and an error before the request was sent says nothing about the server
     assert (limiter.read_stats().cuts, limiter.read_stats().holds, limiter.read_stats().in_flight) == (
         1,
         1,

@@ -1,4 +1,4 @@
-"""Generated models: names, types, what they keep, and the command that prints them."""
+"""Generated models: names, types, preserved fields, and the command that prints them."""
 
 import io
 import sys

@@ -1,4 +1,4 @@
-"""What is said of a name that is not known: the known one that is like it."""
+"""The suggestion for an unknown name: the known name that is nearest."""
 
 import pytest
 
@@ -13,7 +13,7 @@ from pykruise.kube.values.near_misses import find_nearest, format_hint
         ("deamonsets", "daemonsets"),
         ("zebra", ""),
         ("wbe", "web"),
-        ("deployment", ""),  # a kind of its own
+        ("deployment", ""),  # another kind, not a misspelt one
     ],
 )
 def test_the_nearest_name_differs_by_a_few_letters(word: str, name: str) -> None:

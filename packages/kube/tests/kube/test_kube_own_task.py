@@ -1,4 +1,4 @@
-"""in_own_task: a try that failed leaves nothing to the next one."""
+"""run_in_own_task: a failed attempt leaves nothing to the next attempt."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Who controls an object, and the patches that adopt and release it."""
+"""The controller of an object, and the patches that adopt and release the object."""
 
 import pytest
 
@@ -43,7 +43,7 @@ def test_a_plain_reference_leaves_both_flags_out() -> None:
 
 
 def test_the_controller_is_the_owner_with_controller_true() -> None:
-    # given a mere owner before it
+    # given an owner that is not the controller before the controller
     other = build_owner_reference(api_version="v1", kind="Node", name="n", uid="node-1", controller=False)
     owned = pod(other, OWNER)
     # then

@@ -1,4 +1,4 @@
-"""Regular expressions of users: RE2, loaded with the first of them."""
+"""Regular expressions from users: RE2, loaded with the first expression."""
 
 import subprocess
 import sys
@@ -15,7 +15,7 @@ def test_a_pattern_that_go_cannot_compile_is_refused(pattern: str) -> None:
 
 
 def test_a_pattern_with_exponential_backtracking_is_evaluated_quickly() -> None:
-    """With an engine that goes back, this takes 2^63 steps: the test would never end."""
+    """An engine with backtracking needs 2^63 steps for this: the test would never end."""
     assert compile_pattern(r"^(\w+-?)+$").search("a" * 63 + ".") is None
 
 

@@ -1,4 +1,4 @@
-"""What probes are answered, in the words of Kubernetes' components."""
+"""Answers to probes, in the words of Kubernetes' components."""
 
 from collections.abc import Sequence
 

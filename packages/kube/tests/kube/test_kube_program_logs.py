@@ -1,4 +1,4 @@
-"""Log lines: text or JSON, with what they are about, and never a secret."""
+"""Log lines: text or JSON, with the object that they are about, and never with a secret."""
 
 import io
 import json

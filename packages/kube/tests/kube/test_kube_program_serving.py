@@ -1,4 +1,4 @@
-"""The ports of probes, metrics and thread dumps: what they answer, and what they do not bear. Plain TCP."""
+"""The ports of probes, metrics and thread dumps: their answers and their limits. Plain TCP."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -41,7 +41,7 @@ async def serving(**limits: Any) -> AsyncIterator[PlainServer]:
 
 
 async def asked(server: PlainServer, said: str) -> str:
-    """All that comes back until the server closes the connection."""
+    """Everything that the server sends until it closes the connection."""
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     writer.write(said.replace("\n", "\r\n").encode())
     data = await asyncio.wait_for(reader.read(), 10)
@@ -95,14 +95,14 @@ async def test_a_body_is_not_taken() -> None:
 
 async def test_a_new_connection_evicts_an_idle_one_when_too_many_are_open() -> None:
     async with serving(connections=4, share=1.0) as server:
-        # given as many as there may be, all of which have asked once
+        # given as many connections as are allowed, each after one request
         idle = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(4)]
         for reader, writer in idle:
             writer.write(b"GET /echo HTTP/1.1\r\nHost: x\r\n\r\n")
             assert (await reader.readline()).startswith(b"HTTP/1.1 200")
         # when
         text = await asked(server, "GET /echo HTTP/1.1\nHost: x\nConnection: close\n\n")
-        # then the one that asked first has gone
+        # then the connection with the oldest request is closed
         assert text.startswith("HTTP/1.1 200")
         assert (await asyncio.wait_for(idle[0][0].read(), 10)).endswith(b"{}")
         for _, writer in idle:

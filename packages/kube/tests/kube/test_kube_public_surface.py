@@ -1,4 +1,4 @@
-"""What pykruise-kube offers is what its modules name in `__all__`, and others use nothing else of it."""
+"""The public names of pykruise-kube are in `__all__` of its modules; other packages use only these."""
 
 import ast
 from collections.abc import Iterator

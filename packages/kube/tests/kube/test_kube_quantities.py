@@ -141,6 +141,6 @@ def test_quantities_with_too_many_digits_are_refused(text: str) -> None:
 
 
 def test_a_long_invalid_quantity_is_refused_without_backtracking() -> None:
-    """The shape is found in one go: digits are never given back to be tried as an exponent."""
+    """The pattern matches in one pass, without backtracking from digits to an exponent."""
     with pytest.raises(ValueError, match="quantities must match"):
         Quantity.parse("1" * 200_000 + "x")

@@ -1,4 +1,4 @@
-"""WorkQueue: every key waits once, is worked on by one, comes back when it should, and rests by its cost."""
+"""WorkQueue: a key waits once, has one worker at a time, is due at its time, and rests by its cost."""
 
 import asyncio
 import itertools
@@ -14,7 +14,7 @@ def elapsed() -> float:
 
 
 async def waiting_keys(queue: WorkQueue[str]) -> list[str]:
-    """Take and finish everything that waits now."""
+    """Take and finish all keys that wait now."""
     keys = []
     while queue.read_stats().depth:
         key = await queue.get()
@@ -24,7 +24,7 @@ async def waiting_keys(queue: WorkQueue[str]) -> list[str]:
 
 
 async def wait_after_failure(queue: WorkQueue[str], key: str = "a") -> float:
-    """Have it fail, wait until it comes back, and take it; returns how long that took."""
+    """Report a failure of the key, and take the key when it is due again; return the wait."""
     begin = elapsed()
     delay_s = queue.add_rate_limited(key)
     queue.mark_done(await queue.get())
@@ -44,7 +44,7 @@ async def test_a_key_in_flight_is_not_handed_out_again_until_it_is_done_and_then
     queue: WorkQueue[str] = WorkQueue()
     queue.add("a")
     key = await queue.get()
-    # when it is added twice meanwhile
+    # when it is added twice before it is done
     queue.add("a")
     queue.add("a")
     assert queue.read_stats().depth == 0
@@ -81,7 +81,7 @@ async def test_each_added_key_wakes_one_waiting_worker() -> None:
 
 
 async def test_a_key_is_not_lost_with_the_worker_it_woke() -> None:
-    # given two workers, the first of which is cancelled when its key is there
+    # given two workers, the first of which is cancelled when its key has arrived
     queue: WorkQueue[str] = WorkQueue()
     first, second = asyncio.create_task(queue.get()), asyncio.create_task(queue.get())
     await asyncio.sleep(1)
@@ -171,24 +171,24 @@ async def test_a_key_woken_during_its_backoff_keeps_its_retry_time_when_it_fails
     queue: WorkQueue[str] = WorkQueue(base_delay_s=1.0)
     begin = elapsed()
     queue.add_rate_limited("a")
-    # when it is woken meanwhile, and fails again and again
+    # when it is woken during the wait, and fails again and again
     for number in range(1, 4):
         await asyncio.sleep(0.2)
         queue.add("a")
         queue.mark_done(await queue.get())
         assert queue.add_rate_limited("a") == pytest.approx(1.0 - 0.2 * number)
-    # then it is back when it would have been
+    # then it is due at the time of the first failure
     queue.mark_done(await queue.get())
     assert elapsed() - begin == pytest.approx(1.0)
     assert queue.count_failures("a") == 4
-    # and waits twice as long if it fails then
+    # and waits twice as long if it fails again
     assert queue.add_rate_limited("a") == pytest.approx(2.0)
 
 
 @pytest.mark.parametrize("lasts_s", [0.1, 5.0, 40.0])
 async def test_a_key_is_retried_within_about_the_duration_of_an_outage(lasts_s: float) -> None:
-    """Events that pour in while a server comes back wake a key dozens of times; each try fails."""
-    # given a key that fails for a while, and that is woken a hundred times in its beginning
+    """After an outage, events wake a key dozens of times, and each attempt fails."""
+    # given a key that fails for a while, and that is woken a hundred times at the beginning
     queue: WorkQueue[str] = WorkQueue(rng=random.Random(1))
     loop, begin = asyncio.get_running_loop(), elapsed()
     for number in range(100):
@@ -218,15 +218,15 @@ async def test_a_failure_waits_at_least_as_long_as_the_server_requests() -> None
 
 
 async def test_an_expensive_key_rests_as_long_as_it_cost() -> None:
-    # given a key whose planning takes 100 ms, and one that is added all the time
+    # given a key whose planning took 100 ms
     queue: WorkQueue[str] = WorkQueue()
     begin = elapsed()
     queue.add("dear")
     queue.mark_done(await queue.get(), cost_s=0.1)
-    # when
+    # when it is added again, before another key
     queue.add("dear")
     queue.add("cheap")
-    # then others go first, and it comes when it has rested
+    # then other keys go first, and the key comes after its rest
     assert await queue.get() == "cheap"
     assert await queue.get() == "dear"
     assert elapsed() - begin == pytest.approx(0.1)
@@ -358,7 +358,7 @@ async def test_the_stats_of_a_queue_count_its_keys() -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 async def test_no_added_key_is_lost_in_any_order_of_events(seed: int) -> None:
-    """After its last add, a key is worked on once more; never by two at a time."""
+    """After its last add, a key is worked on once more, and never by two workers at a time."""
     # given
     rng = random.Random(seed)
     queue: WorkQueue[int] = WorkQueue(rng=rng)
@@ -424,7 +424,7 @@ async def test_retries_of_all_keys_together_follow_a_rate_after_a_burst() -> Non
     """operations case 26"""
     # given
     queue: WorkQueue[int] = WorkQueue(base_delay_s=0.005, retries_per_s=10.0, retry_burst=100)
-    # when a thousand keys fail at once
+    # when a thousand keys fail at the same time
     waits = [queue.add_rate_limited(key) for key in range(1000)]
     # then
     assert waits[:100] == [0.005] * 100

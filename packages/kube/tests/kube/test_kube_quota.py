@@ -1,4 +1,4 @@
-"""So many at once, and so many of one key."""
+"""Limits for work at the same time: in all, and per key."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Sets of numbers as ranges: what they hold, and that no number is ever written out."""
+"""Sets of numbers as ranges: their members, and operations that never list the numbers."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""What has an exact counterpart in Kubernetes, against recorded answers of Kubernetes (see data/)."""
+"""Functions with an exact counterpart in Kubernetes, against recorded results of Kubernetes (see data/)."""
 
 import json
 from collections.abc import Callable

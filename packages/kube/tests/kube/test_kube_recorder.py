@@ -1,4 +1,4 @@
-"""The recorder: events that never hurt who records them."""
+"""The recorder: events whose failures never affect their caller."""
 
 import asyncio
 import json
@@ -64,7 +64,7 @@ class Events:
 
 
 class Given:
-    """A recorder with its server and faults in between."""
+    """A recorder, its server, and a transport with faults between the two."""
 
     def __init__(self, **options: Any) -> None:
         self.server = Events()
@@ -240,7 +240,7 @@ async def test_after_the_window_a_repetition_is_a_new_event() -> None:
     given = Given(window_s=600)
     given.record()
     await given.run_for(500)
-    given.record()  # the window starts anew with each occurrence
+    given.record()  # each occurrence restarts the window
     await given.run_for(599)
     given.record()
     await given.run_for(601)
@@ -347,7 +347,7 @@ async def test_a_full_buffer_loses_its_oldest_and_counts_them() -> None:
     for number in range(15):
         given.record(f"m{number}")
     await given.recorder.flush()
-    # then m0 came twice
+    # then it has dropped both events m0, and m1 to m4
     assert [event["message"] for event in given.server.all] == [f"m{number}" for number in range(5, 15)]
     assert given.recorder.read_stats().overflowed == 6
 
@@ -363,7 +363,7 @@ async def test_one_object_cannot_flood_the_server_and_others_are_not_affected() 
     for number in range(100):
         given.record(f"later {number}", name="noisy")
     await given.run_for(1)
-    # then 25 at once, and 10 more after 100 s
+    # then 25 immediately, and 10 more after 100 s
     assert len(given.server.all) == 25 + 1 + 10
     assert given.recorder.read_stats().limited == 75 + 90
 

@@ -1,4 +1,4 @@
-"""Which credentials open a registry for an image."""
+"""Credentials that fit an image, by its registry."""
 
 import json
 from base64 import b64encode

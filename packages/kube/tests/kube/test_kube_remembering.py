@@ -1,4 +1,4 @@
-"""Maps of results forget what is no longer used, and never exceed their limits."""
+"""Maps of results: unused entries are dropped, and the limits are never exceeded."""
 
 import gc
 import weakref
@@ -10,7 +10,7 @@ from pykruise.kube.cache.remembering import Recent, SharedValues, forget_unused,
 
 
 def fill(known: "Recent[str, int | None]", keys: list[str], *, rounds: int) -> int:
-    """Look all keys up in turn, and put those that are missing. Returns how many were missing."""
+    """Look up all keys in turn, and put missing ones. Returns how many were missing."""
     misses = 0
     for _ in range(rounds):
         for key in keys:
@@ -21,7 +21,7 @@ def fill(known: "Recent[str, int | None]", keys: list[str], *, rounds: int) -> i
 
 
 def test_entries_that_are_looked_up_stay_and_others_are_forgotten() -> None:
-    # given entries of objects of the past, and of objects that exist
+    # given entries of deleted objects, and of objects that exist
     known: Recent[str, int | None] = Recent(entries=100_000)
     fill(known, [f"past-{number}" for number in range(5_000)], rounds=1)
     present = [f"present-{number}" for number in range(100)]
@@ -93,7 +93,7 @@ def test_a_function_drops_results_of_arguments_that_are_no_longer_used() -> None
 
 
 class Part(msgspec.Struct, frozen=True, weakref=True):
-    """A value that views share."""
+    """A value that several views share."""
 
     name: str
 

@@ -1,4 +1,4 @@
-"""Paths of resources: a name is one part of them, or it is refused."""
+"""Paths of resources: a name is one segment of the path, or it is refused."""
 
 from urllib.parse import unquote
 

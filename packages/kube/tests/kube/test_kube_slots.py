@@ -1,4 +1,4 @@
-"""Slots: every key is in exactly one, and slots move little and a few at a time."""
+"""Slots: every key belongs to exactly one slot, and slots move rarely and only a few at a time."""
 
 from collections import Counter
 
@@ -63,7 +63,7 @@ def test_a_leaving_member_moves_few_slots_besides_its_own(order: list[int], coun
 
 
 def settle(before: dict[int, int], members: list[int]) -> tuple[dict[int, int], int, int]:
-    """Who holds what in the end, how many slots moved, and how many were on their way at most."""
+    """The final holder of each slot, the number of moves, and the most slots that moved at the same time."""
     held, moves, most = dict(before), 0, 0
     while True:
         said = assign(before, held, seats=members, settled=frozenset(members))

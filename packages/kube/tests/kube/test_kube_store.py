@@ -1,4 +1,4 @@
-"""Store: which of two versions of an object stays, given by answers, events and lists. No event loop."""
+"""Store: the version of an object that stays after answers, events and lists. No event loop."""
 
 import msgspec
 import pytest
@@ -50,7 +50,7 @@ def test_an_event_of_before_an_own_write_does_not_undo_it() -> None:
     kept = Kept()
     kept.seen(Item(1))
     kept.written(Item(5, owner="y"))
-    # when the watch is still at what came before
+    # when the watch reports an older version
     kept.seen(Item(3))
     # then
     assert kept.version() == 5
@@ -62,9 +62,9 @@ def test_an_answer_older_than_the_watch_is_ignored() -> None:
     kept = Kept()
     kept.seen(Item(7))
     kept.store.apply_deleted(WEB, "uid-1", 8)
-    # when the answer to the write of version 6 comes at last
+    # when the answer to the write of version 6 comes late
     kept.written(Item(6))
-    # then what was deleted meanwhile does not come back
+    # then the deleted object does not come back
     assert (kept.version(), kept.store.ignored) == (None, 1)
 
 
@@ -73,7 +73,7 @@ def test_an_own_deletion_holds_until_the_watch_confirms_it() -> None:
     kept = Kept()
     kept.seen(Item(1))
     kept.store.put_deleted(WEB, "uid-1", known=0)
-    # when an event of before comes
+    # when an older event comes
     kept.seen(Item(2))
     # then
     assert (kept.version(), kept.store.tombstone_count) == (None, 1)
@@ -102,7 +102,7 @@ def test_an_object_with_the_name_of_a_deleted_one_is_delivered_as_two_changes() 
 
 
 def test_a_list_ends_what_it_does_not_have_and_keeps_what_is_newer() -> None:
-    # given one object that the list is to miss, and one written after it
+    # given one object that is missing from the list, and one that was written after it
     kept = Kept()
     old = Item(2, uid="uid-0", name="old")
     kept.store.apply_changed(Key("default", "old"), old, kept.store.index_values(old))

@@ -1,4 +1,4 @@
-"""The writer: what the caches hear of writes."""
+"""The writer: its reports about writes to the caches."""
 
 import json
 from typing import Any
@@ -26,7 +26,7 @@ EVICTION = {"kind": "Eviction", "metadata": {"name": "a"}}
 
 
 class Ear:
-    """A cache that only listens."""
+    """A cache that only records the reports."""
 
     def __init__(self) -> None:
         self.heard: list[tuple[Any, ...]] = []
@@ -117,7 +117,7 @@ async def test_a_read_updates_the_cache() -> None:
     assert ear.heard == [("written", POD), ("deleted", KEY, "u-1", None)]
 
 
-# ── what is gone ─────────────────────────────────────────────────────────────
+# ── deletions ────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("document", [POD, {"kind": "Status", "status": "Success"}], ids=["object", "status"])
@@ -160,7 +160,7 @@ async def test_not_found_without_a_uid_changes_no_cache(verb: str) -> None:
     ids=["no status", "no name", "another object"],
 )
 async def test_a_404_that_is_not_about_the_object_proves_nothing(response: Response) -> None:
-    # given a resource that is not served, or something in between that knows no better
+    # given a resource that is not served, or a proxy that answers 404 itself
     ours, ear = writer(response)
     # when
     with pytest.raises(NotFoundError):
@@ -169,7 +169,7 @@ async def test_a_404_that_is_not_about_the_object_proves_nothing(response: Respo
     assert ear.heard == []
 
 
-# ── what just raises ─────────────────────────────────────────────────────────
+# ── what only raises ─────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
@@ -229,7 +229,7 @@ async def test_a_status_patch_of_a_deleted_object_is_not_an_error() -> None:
     # given
     transport = ScriptedTransport(answer(200, POD), missing(), refusal(409, "Conflict"))
     ours = Writer(Client(transport), {})
-    # when, then: written; gone, which is no failure; changed meanwhile, which is one
+    # when, then: written; deleted, which is no error; changed by another client, which is an error
     assert await ours.patch_status(PODS, KEY, {"status": {"a": 1}}, uid="u-1")
     assert not await ours.patch_status(PODS, KEY, {"status": {"a": 1}}, uid="u-1")
     with pytest.raises(ConflictError):

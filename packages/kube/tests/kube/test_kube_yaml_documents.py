@@ -1,4 +1,4 @@
-"""YAML is read as API servers read it, at one place."""
+"""YAML is read as API servers read it, and only in one module."""
 
 import ast
 from pathlib import Path

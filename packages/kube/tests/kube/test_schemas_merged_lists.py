@@ -1,4 +1,4 @@
-"""Open schemas that say which lists of Kubernetes' types are merged by key."""
+"""Open schemas: they name the lists of Kubernetes' types that are merged by key."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

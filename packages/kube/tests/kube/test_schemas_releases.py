@@ -1,4 +1,4 @@
-"""Facts about each minor of Kubernetes: which fields it has, and which of its features are on."""
+"""Facts about each minor version of Kubernetes: its fields, and the features that are on."""
 
 import pytest
 
@@ -128,7 +128,7 @@ def test_a_disabled_restart_policy_is_dropped_only_in_a_minor_that_knows_its_gat
     }
     # when
     off, unknown = (drop_disabled_fields(spec, SPEC, release_of(minor)) for minor in ("1.34", "1.33"))
-    # then 1.34 drops it without a word; 1.33 knows only the field, and refuses it
+    # then 1.34 drops the field without a warning; 1.33 knows only the field, and refuses it
     assert "restartPolicy" not in off["containers"][0]
     assert off["initContainers"] == spec["initContainers"]
     assert unknown == spec
@@ -154,7 +154,7 @@ NEWER = {
 
 
 def test_fields_that_only_the_openapi_of_a_newer_server_has_are_not_unknown() -> None:
-    # given a server newer than all that are known, and a template with fields of its own and a misspelt one
+    # given a server newer than all known ones, and a template with its new fields and with misspelt ones
     served = ServedFields(NEWEST_MINOR, list_further_fields(NEWER, NEWEST_MINOR))
     container = {"name": "main", "brandNew": 1, "imagee": "x"}
     template = {"spec": {"brandNew": True, "containers": [container], "brandnew": 1}}

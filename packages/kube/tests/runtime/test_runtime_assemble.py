@@ -1,4 +1,4 @@
-"""From a kind's declarations to its controller."""
+"""Controllers that are built from a kind's declarations."""
 
 import asyncio
 import gc
@@ -26,12 +26,12 @@ from support.sandbox import Place, small_cluster
 
 
 class Noticed:
-    """What is remembered of a pod."""
+    """Memory of a pod."""
 
 
 @asynccontextmanager
 async def managed(kind: Kind) -> AsyncIterator[Place]:
-    """A cluster whose manager has this kind alone."""
+    """A cluster whose manager has only this kind."""
     async with small_cluster() as place:
         client = Client(place.cluster.make_transport("manager"), clock=place.cluster.clock)
         manager = Manager(client, kinds=[kind], clock=place.cluster.clock, rng=random.Random(1))
@@ -48,7 +48,7 @@ async def make_pod(place: Place, name: str) -> None:
 
 
 async def test_memory_of_a_deleted_object_is_freed_although_its_deletion_enqueues_nothing() -> None:
-    # given a kind that looks at pods while they are there, and remembers something of each
+    # given a kind that plans for pods while they exist, and keeps memory of each
     remembered: list[weakref.ref[Noticed]] = []
 
     async def snapshot(pod: PodView, read: Read[Any]) -> PodView:
@@ -85,7 +85,7 @@ async def test_memory_of_a_deleted_object_is_freed_although_its_deletion_enqueue
     [None, lambda key: ClaimView(namespace=key.namespace, name=key.name, uid="", resource_version=0)],
 )
 async def test_a_kind_handles_events_of_others_only_while_it_has_an_object(absent: Any) -> None:
-    # given a kind of claims that pods wake, also one that acts on claims which are not there for other reasons
+    # given a kind of claims that pods wake, with and without plans for absent claims
     seen: list[str] = []
     planned: list[str] = []
 
@@ -118,9 +118,9 @@ async def test_a_kind_handles_events_of_others_only_while_it_has_an_object(absen
     async with managed(kind) as place:
         # when there is no claim
         await make_pod(place, "before")
-        # then nothing was looked at
+        # then no event was handled
         assert seen == []
-        # when there is one
+        # when there is a claim
         claim = {
             "metadata": {"name": "data"},
             "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
@@ -132,10 +132,10 @@ async def test_a_kind_handles_events_of_others_only_while_it_has_an_object(absen
         # then a pod wakes it
         assert set(seen) == {"during"}
         assert planned
-        # when it is gone again
+        # when the claim is gone again
         await place.client.delete(PERSISTENT_VOLUME_CLAIMS, "default", "data")
         await asyncio.sleep(5.0)
         seen.clear()
         await make_pod(place, "after")
-        # then nothing is looked at again
+        # then no event is handled again
         assert seen == []

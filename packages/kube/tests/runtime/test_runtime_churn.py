@@ -1,4 +1,4 @@
-"""The brake: which turns undo their own work, how long the next writes wait, and what never counts."""
+"""The brake: reconciles that undo their own work, the delay of the next writes, and what is not churn."""
 
 import msgspec
 import pytest
@@ -15,7 +15,7 @@ KEY = Key("ns", "web")
 
 
 class Object:
-    """An object whose turns write, at times that the test sets."""
+    """An object whose reconciles write, at times that the test sets."""
 
     def __init__(self, *, entries: int = 8_192) -> None:
         self.now = 0.0
@@ -24,7 +24,7 @@ class Object:
         self.brake = ChurnBrake(now=lambda: self.now, entries=entries)
 
     def turn(self, *done: Action, after_s: float = 0.1) -> float | None:
-        """A turn with these writes; returns how long the next are held back."""
+        """Note a reconcile with these writes; return the delay of the next writes."""
         self.now += after_s
         return self.brake.note(CLONE_SETS, KEY, uid=self.uid, generation=self.generation, done=done)
 
@@ -32,7 +32,7 @@ class Object:
         return self.brake.hold(CLONE_SETS, KEY, uid=self.uid, generation=self.generation)
 
     def round(self, number: int, *, after_s: float = 0.1, pods: int = 3) -> float | None:
-        """Pods are created, and in the turn after deleted again."""
+        """Create pods, and delete them in the next reconcile."""
         names = [f"web-{number}-{pod}" for pod in range(pods)]
         self.turn(*map(created, names), after_s=after_s)
         return self.turn(*map(deleted, names))
@@ -130,7 +130,7 @@ def test_a_rollout_that_recreates_ten_thousand_pods_is_never_held() -> None:
 
 
 def test_deleting_few_of_many_new_pods_is_not_churn() -> None:
-    """As those that a user marks while a rollout goes on, or whose node was taken away again."""
+    """A user may mark them during a rollout, or their node may have been deleted."""
     web = Object()
     for number in range(100):
         web.turn(*(created(f"web-{number}-{pod}") for pod in range(10)))
@@ -143,7 +143,7 @@ def test_pods_deleted_by_others_are_recreated_without_limit() -> None:
 
 
 def test_pods_that_existed_for_a_while_may_be_deleted() -> None:
-    """As by a job that runs each minute, whose history keeps none."""
+    """A job that runs each minute and keeps no history does this."""
     web = Object()
     for number in range(100):
         web.turn(created(f"job-{number}"), after_s=25)
@@ -201,7 +201,7 @@ def test_a_held_back_plan_writes_nothing_and_reports_churning() -> None:
     assert held.waiting is not None
     assert held.waiting.code == "Churning"
     assert [note.reason for note in held.notes] == ["Churning"]
-    # and one that writes nothing stays as it is
+    # and a plan that writes nothing is not changed
     assert hold_back(Plan(), hold) == Plan()
 
 

@@ -1,4 +1,4 @@
-"""The executor: order, bounds, failures, and answers that never came."""
+"""The executor: order, limits, failures, and lost answers."""
 
 import asyncio
 import random
@@ -47,7 +47,7 @@ OWNER = {
 
 
 class Store:
-    """Objects by key behind the writer's methods; `faults` decides per write what goes wrong.
+    """Objects by key behind the writer's methods; `faults` are the errors of the next writes.
 
     A fault is an error to raise, and whether the write takes effect before it.
     """
@@ -193,7 +193,7 @@ async def test_a_stage_starts_only_when_the_one_before_it_is_done(store: Store) 
 
 
 async def test_an_independent_stage_runs_although_another_failed(store: Store) -> None:
-    # given creations that are refused, deletions that do not build on them, and what builds on both
+    # given creations that are refused, independent deletions, and a stage that depends on both
     store.fault_for = lambda verb, _key: (
         (ForbiddenError(ErrorStatus(code=403, reason="Forbidden")), False) if verb == "create" else None
     )
@@ -229,7 +229,7 @@ async def test_a_failure_of_an_independent_stage_ends_that_stage(store: Store) -
 async def test_chains_of_an_independent_stage_fail_alone_and_later_stages_are_skipped(
     store: Store,
 ) -> None:
-    """Namespaces of a ResourceDistribution; all failures are reported"""
+    """The stage is like the namespaces of a ResourceDistribution; all failures are reported."""
     store.fault_for = lambda _verb, key: (
         (ForbiddenError(ErrorStatus(code=403, reason="Forbidden")), False) if key.name in ("a", "c") else None
     )
@@ -261,7 +261,7 @@ async def test_chains_in_flight_never_exceed_the_limit(store: Store) -> None:
 
 
 async def test_a_started_pod_is_finished_before_the_next_pod_is_started(store: Store) -> None:
-    # given two-step chains and two places
+    # given chains of two steps, and two chains in flight
     for name in names(6):
         store.objects[Key("ns", name)] = pod(name)
     chains = tuple(Chain(subject=name, steps=(labelling(name), labelling(name))) for name in names(6))
@@ -362,7 +362,7 @@ async def test_a_ramp_doubles_its_batches_while_all_writes_succeed(store: Store)
     )
     # when
     await executor(store).execute(plan)
-    # then the first is alone, then two together, then four
+    # then the first chain is alone, then two run together, then four
     assert seen == [0, 0, 1, 0, 1, 2, 3]
 
 
@@ -391,7 +391,7 @@ async def test_after_a_failure_in_the_second_batch_what_succeeded_stays_and_noth
 
 
 async def test_a_write_may_be_recorded_under_several_reasons_each_with_its_count(store: Store) -> None:
-    # given three creations that are each sent twice, of which the last is refused
+    # given three creations with two notes each; the last creation is refused
     store.fault_for = lambda _verb, key: (
         (ForbiddenError(ErrorStatus(code=403, message="exceeded quota")), False)
         if key.name == "p002"
@@ -441,7 +441,7 @@ async def test_a_creation_whose_answer_was_lost_is_found_again_and_not_repeated_
 
 
 async def test_a_creation_without_an_answer_is_sent_again_with_the_same_name(store: Store) -> None:
-    # given two tries that never arrive
+    # given two requests that never arrive
     store.faults = [(ConnectionLostError("lost"), False), (ServerTimeoutError(ErrorStatus(code=504)), False)]
     # when
     outcome = await executor(store).execute(
@@ -463,7 +463,7 @@ async def test_a_creation_without_an_answer_is_sent_again_with_the_same_name(sto
     ],
 )
 async def test_a_creation_that_arrived_counts_even_if_later_tries_fail(store: Store, then: KubeError) -> None:
-    # given a server that stores the pod, dies before it answers, and comes back step by step
+    # given a server that stores the pod, fails before it answers, and recovers step by step
     store.faults = [(ConnectionLostError("lost"), True), (then, False)]
     # when
     outcome = await executor(store).execute(
@@ -551,7 +551,7 @@ async def test_a_stage_after_a_failed_optional_one_is_skipped(store: Store, fail
 
 @pytest.mark.parametrize("fails", [True, False])
 async def test_a_stage_after_a_failed_independent_one_is_skipped(store: Store, fails: bool) -> None:
-    """What failed elsewhere does not matter to it."""
+    """A failure of any other stage does not matter to it."""
     # given
     no = (ForbiddenError(ErrorStatus(code=403, message="no")), False)
     store.faults = [no, no] if fails else [no]
@@ -791,7 +791,7 @@ async def test_after_a_conflict_the_stage_continues_and_later_stages_are_skipped
 
 
 async def test_a_patch_that_meets_a_successor_of_the_same_name_is_stale(store: Store) -> None:
-    # given what an API server says when metadata.uid of a patch is another one
+    # given the API server's answer when metadata.uid of a patch differs
     store.objects[Key("ns", "a")] = pod("a", uid="u-2")
     cause = Cause(reason="FieldValueInvalid", message="field is immutable", field="metadata.uid")
     store.faults = [(InvalidError(ErrorStatus(code=422, details=StatusDetails(causes=(cause,)))), False)]
@@ -848,7 +848,7 @@ async def test_an_outdated_plan_stops_between_two_pods(store: Store) -> None:
 
 
 async def test_a_fault_is_reported_before_a_stale_write(store: Store) -> None:
-    # given one conflict and one refusal side by side
+    # given a conflict and a refusal in one stage
     for name in ("a", "b"):
         store.objects[Key("ns", name)] = pod(name)
     store.fault_for = lambda _verb, key: (
@@ -865,7 +865,7 @@ async def test_a_fault_is_reported_before_a_stale_write(store: Store) -> None:
 
 
 def unnamed_creation() -> Chain:
-    """Of a pod whose name the API server makes."""
+    """Creation of a pod whose name the API server generates."""
     action = Create(resource=PODS, key=Key("ns", ""), body={"metadata": {"generateName": "made-"}})
     done = Note(reason="Created", message=f"created {CREATED_NAME}", is_single=True)
     return Chain(subject="", steps=(Step(action=action, because="too few", done=done),))
@@ -876,7 +876,7 @@ async def test_a_note_has_the_name_that_the_api_server_made(store: Store) -> Non
     stage = Stage(purpose=Purpose.CREATE_PODS, chains=(unnamed_creation(), unnamed_creation()))
     # when
     outcome = await executor(store, max_in_flight=1).execute(plan_of(stage))
-    # then there is an event for each, as each is single
+    # then there is an event for each, since the notes are single
     assert [(note.message, count) for note, count in outcome.notes] == [
         ("created made-0", 1),
         ("created made-1", 1),
@@ -889,7 +889,7 @@ async def test_a_creation_without_a_name_is_not_repeated_when_its_answer_is_lost
     stage = Stage(purpose=Purpose.CREATE_PODS, chains=(unnamed_creation(),))
     # when
     outcome = await executor(store).execute(plan_of(stage))
-    # then the next plan counts what came of it
+    # then the next plan counts the pods that exist
     assert store.log == ["create made-0"]
     assert outcome.failure is not None
     assert not outcome.failure.is_stale

@@ -1,4 +1,4 @@
-"""Caches that come and go with a white list."""
+"""Caches that start and end with entries of a white list."""
 
 import asyncio
 import json
@@ -48,7 +48,7 @@ READS = FurtherReads(
 
 
 class Follower:
-    """A cluster of one process, with something that follows the white list in it."""
+    """A cluster of one process, and FurtherKinds, which follows the white list in it."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.client = cluster.client
@@ -107,7 +107,7 @@ def test_a_kind_is_watched_only_while_it_is_listed(virtual: asyncio.Runner) -> N
     async def story(follower: Follower) -> None:
         assert follower.kinds == set()
         await follower.list_kinds("Deployment", "ReplicaSet")
-        assert follower.kinds == {"Deployment"}  # the other one is looked at in any case
+        assert follower.kinds == {"Deployment"}  # the other kind is watched in any case
         await follower.client.create(DEPLOYMENTS, "default", deployment("web"))
         await asyncio.sleep(1.0)
         assert follower.heard == ["web"]

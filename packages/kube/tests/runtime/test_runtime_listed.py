@@ -1,4 +1,4 @@
-"""Objects that are listed once, for commands: what may not be read, and what is not served."""
+"""Objects that commands list once: forbidden lists, and resources that are not served."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ class Page(msgspec.Struct):
 
 
 class Reader:
-    """May read pods. May not read PVCs and nodes; ImagePullJobs are not served."""
+    """A client that may list pods, but not PVCs and nodes; ImagePullJobs are not served."""
 
     async def list(self, resource: Resource, namespace: str = "", **_: Any) -> Page:
         if resource == PODS:
@@ -46,7 +46,7 @@ async def test_listed_objects_are_found_by_name_by_index_and_as_documents() -> N
 
 
 async def test_a_forbidden_list_fails_only_where_it_is_read() -> None:
-    """Who owns a namespace may explain a workload that has no use for what they may not see."""
+    """The owner of a namespace may explain a workload that does not use the forbidden objects."""
     claims = (await listed())[CLAIM_VIEWS]
     for look in (
         claims.values,

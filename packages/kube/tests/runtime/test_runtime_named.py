@@ -1,4 +1,4 @@
-"""Objects that another one names: as the cache shows them, or as the API server says."""
+"""Objects that another object names: read from the cache, or from the API server."""
 
 import asyncio
 import random
@@ -22,7 +22,7 @@ def stored(name: str, *, uid: str = "") -> bytes:
 
 
 class Server:
-    """An API server with these pods; it notes what it is asked about."""
+    """An API server with these pods; it records the names that are read."""
 
     def __init__(self, **uids: str) -> None:
         self._uids = uids
@@ -39,8 +39,8 @@ class Server:
 def looked_up(
     *names: str, cache: tuple[str, ...] = (), live: Any, memories: Memories | None = None, before: str = ""
 ) -> Named[Any]:
-    """What is there of pods of these names, with uids after their names, when the cache shows those of `cache`, and of
-    `before` one that was there earlier under the name."""
+    """Look up pods of these names, whose uids follow from their names; `cache`: names in the cache; `before`: the name
+    of an earlier pod in the cache."""
     raws = [stored(name) for name in cache] + ([stored(before, uid="earlier")] if before else [])
     pods = Listed(POD_VIEWS, [POD_VIEWS.project(raw) for raw in raws])
     read: Read[None] = Read(
@@ -84,7 +84,7 @@ def test_a_name_that_left_the_cache_counts_as_deleted() -> None:
     for _ in range(2):
         named = looked_up("a", "b", cache=("b",), live=server, memories=memories)
         assert (set(named.views), named.is_behind, server.asked) == ({"uid-b"}, False, [])
-    # when it is not named any more nothing is remembered of it
+    # when the name is no longer looked up, its memory is freed
     looked_up("b", cache=("b",), live=server, memories=memories)
     looked_up("a", cache=(), live=server, memories=memories)
     assert server.asked == ["a"]

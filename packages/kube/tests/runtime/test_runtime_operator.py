@@ -1,4 +1,4 @@
-"""What the README of pykruise-kube shows, and the operator under examples/, work as they are printed."""
+"""The operators in the README of pykruise-kube and under examples/ work without a change."""
 
 import os
 import re

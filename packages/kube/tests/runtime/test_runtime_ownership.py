@@ -1,4 +1,4 @@
-"""What an owner keeps, adopts and releases, and by which writes."""
+"""Objects that an owner keeps, adopts and releases, and the writes for them."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""One turn of the loop: what is written when, and what a failure leads to."""
+"""A reconcile: the order of its writes, and the consequences of a failure."""
 
 import asyncio
 import random
@@ -45,7 +45,7 @@ KEY = Key("ns", "web")
 
 
 class View(msgspec.Struct, frozen=True, kw_only=True):
-    """The object as the cache has it."""
+    """The object in the cache."""
 
     namespace: str = KEY.namespace
     name: str = KEY.name
@@ -61,8 +61,7 @@ VIEWS = Views[View](resource=CLONE_SETS, projector=lambda: lambda _raw: View())
 
 
 class World(msgspec.Struct):
-    """A snapshot, the cache of its object, the API server behind the writer, and what is decided: all the test's to
-    set."""
+    """A snapshot, the cache of its object, the API server behind the writer, and the plan: each test sets them."""
 
     plan_now: Plan = Plan()
     stored: dict[str, Any] = {}
@@ -214,7 +213,7 @@ async def test_a_note_that_is_not_to_be_repeated_is_recorded_again_only_after_it
     note = Note(reason="Stopped", message="why", warning=True, again_after_s=600)
     world.plan_now = Plan(notes=(note,))
     take = turn(world)
-    # when it is planned again and again
+    # when the note is planned again and again
     for _ in range(3):
         await take(KEY)
         await asyncio.sleep(100)
@@ -297,7 +296,7 @@ async def test_a_kind_whose_status_has_no_place_for_failures_writes_the_status_o
 
 
 async def test_a_stale_plan_is_not_a_failure(world: World) -> None:
-    """cloneset 9.3: a conflict sets no condition; plan again from what is now true"""
+    """cloneset 9.3: a conflict sets no condition; the next plan uses the newer state"""
     # given
     world.plan_now = creating("a")
     world.refuse = lambda _name: ConflictError(ErrorStatus(code=409, message="modified"))
@@ -339,10 +338,10 @@ async def test_a_status_is_written_beside_writes_that_take_long(world: World) ->
 
 
 async def test_a_status_that_the_plans_own_writes_change_again_is_left_to_the_next_plan(world: World) -> None:
-    # given writes that take next to no time
+    # given fast writes
     reconcile = turn(world)
     world.plan_now = creating("a", status={"replicas": 0})
-    # when / then it is looked again at once
+    # when / then the object is reconciled again immediately
     assert await reconcile(KEY) == 0.0
     assert world.writes == ["create a"]
     # and then the newer status is written
@@ -352,7 +351,7 @@ async def test_a_status_that_the_plans_own_writes_change_again_is_left_to_the_ne
 
 
 async def test_a_status_is_not_left_to_the_next_plan_for_ever(world: World) -> None:
-    # given an object that always has something else to write, however quickly
+    # given an object that always has another fast write
     reconcile = turn(world)
     world.create_s = 0.03
     # when
@@ -366,7 +365,7 @@ async def test_a_status_is_not_left_to_the_next_plan_for_ever(world: World) -> N
 async def test_pods_are_created_at_full_speed_although_the_api_server_answers_only_twice_per_plan(
     world: World,
 ) -> None:
-    """The ramp of a plan continues in the next one: batches of 1, 2, 4, then 8, 16, 32, then 32 all the time."""
+    """The ramp of a plan continues in the next one: batches of 1, 2, 4, then 8, 16, 32, then always 32."""
     world.create_s = 0.4
     assert await create_slowly(world, turn(world), 200) == [7, 63, 159, 200]
 
@@ -390,14 +389,14 @@ async def test_a_ramp_begins_again_with_one_pod_for_a_new_spec_after_a_failure_a
     world.refuse = lambda _: None
     world.writes.clear()
     assert (await create_slowly(world, reconcile, 100))[0] == 7
-    # when nothing was to do for a while
+    # when there was nothing to do for a while
     await asyncio.sleep(RAMP_KEPT_S + 1)
     world.writes.clear()
     assert (await create_slowly(world, reconcile, 100))[0] == 7
 
 
 async def test_a_plan_without_writes_has_its_status_written(world: World) -> None:
-    # given a write that fails, of a stage that holds nothing up
+    # given a failed write of an optional stage
     world.plan_now = creating("a", is_optional=True, status={"replicas": 1})
     world.refuse = lambda name: ForbiddenError(ErrorStatus(code=403, message="no")) if name == "a" else None
     # when / then
@@ -408,7 +407,7 @@ async def test_a_plan_without_writes_has_its_status_written(world: World) -> Non
 async def test_a_status_is_written_rarely_during_pod_writes_and_immediately_afterwards(
     world: World,
 ) -> None:
-    # given ten seconds of work, by turns of a tenth of a second
+    # given ten seconds of work, in reconciles of a tenth of a second
     reconcile = turn(world)
     world.create_s = 0.1
     for number in range(100):
@@ -417,7 +416,7 @@ async def test_a_status_is_written_rarely_during_pod_writes_and_immediately_afte
     # then
     status_writes = [write for write in world.writes if write.startswith("status")]
     assert len(status_writes) <= 4 + 10 * 1.5
-    # when all is done
+    # when all work is done
     world.plan_now = Plan(status={"replicas": 100})
     # then
     assert await reconcile(KEY) is None
@@ -427,13 +426,13 @@ async def test_a_status_is_written_rarely_during_pod_writes_and_immediately_afte
 async def test_a_constantly_changing_status_is_written_later_by_a_requeue(
     world: World,
 ) -> None:
-    # given a status that changes with every turn
+    # given a status that changes with every reconcile
     reconcile = turn(world)
     afters = []
     for number in range(6):
         world.plan_now = Plan(status={"replicas": number + 1})
         afters.append(await reconcile(KEY))
-    # then the first ones were written at once, the last one waits for its turn
+    # then the first ones were written immediately, and the last one waits for its pace
     assert len(world.writes) < 6
     assert afters[0] is None
     assert afters[-1] is not None
@@ -443,7 +442,7 @@ async def test_a_constantly_changing_status_is_written_later_by_a_requeue(
 async def test_an_immediate_requeue_without_writes_waits_for_the_status_pace(
     world: World,
 ) -> None:
-    # given a status whose turn has not come
+    # given a status that waits for its pace
     reconcile = turn(world)
     for number in range(6):
         world.plan_now = Plan(status={"replicas": number + 1}, requeue_after_s=0.0)
@@ -457,26 +456,26 @@ async def test_an_immediate_requeue_without_writes_waits_for_the_status_pace(
 async def test_the_status_that_ends_a_wait_is_never_delayed(
     world: World,
 ) -> None:
-    # given statuses of a rollout that have used up their pace
+    # given statuses of a rollout that have used up the burst of their pace
     take = turn(world)
     waiting = Reason(Code.NOT_READY, "pods are not ready")
     for ready in range(2 * BURST):
         world.plan_now = Plan(status={"ready": ready}, waiting=waiting)
         await take(KEY)
     assert world.stored["ready"] < 2 * BURST - 1
-    # when it is done
+    # when the rollout is done
     world.plan_now = Plan(status={"ready": 3})
     await take(KEY)
     # then
     assert world.stored == {"ready": 3}
-    # and what changes later is paced as before
+    # and later changes are paced as before
     world.plan_now = Plan(status={"ready": 4})
     assert await take(KEY)
     assert world.stored == {"ready": 3}
 
 
 async def test_the_first_and_the_last_status_of_each_generation_are_not_paced(world: World) -> None:
-    # given statuses of a rollout that have used up their pace
+    # given statuses of a rollout that have used up the burst of their pace
     take = turn(world)
     waiting = Reason(Code.NOT_READY, "pods are not ready")
     for ready in range(2 * BURST):
@@ -515,7 +514,7 @@ async def test_notes_of_the_plan_are_recorded_even_when_nothing_is_written(world
 
 @pytest.mark.parametrize("live_uid", ["", "another"], ids=["gone", "made anew"])
 async def test_children_of_a_deleted_owner_are_not_recreated(world: World, live_uid: str) -> None:
-    # given an owner that is gone, which the cache does not know, and garbage collection that removes what is made
+    # given a deleted owner, which the cache still has, and garbage collection that deletes its children
     reconcile = turn(world)
     world.plan_now = creating("a")
     await reconcile(KEY)
@@ -537,7 +536,7 @@ async def test_a_kind_that_rarely_makes_objects_does_not_read_its_owner(world: W
     await reconcile(KEY)
     # then
     assert world.looks == 0
-    # when again at once
+    # when it reconciles again immediately
     await reconcile(KEY)
     # then
     assert world.looks == 1
@@ -545,16 +544,16 @@ async def test_a_kind_that_rarely_makes_objects_does_not_read_its_owner(world: W
 
 
 async def test_an_owner_with_a_newer_known_version_is_not_read_again(world: World) -> None:
-    # given one for which an object was just made
+    # given an owner that has just created an object
     reconcile = turn(world)
     world.plan_now = creating("a")
     await reconcile(KEY)
-    # when it was changed, which cannot be done to one that is gone
+    # when the owner was changed, so that it existed at that time
     world.version = 2
     await reconcile(KEY)
     # then
     assert world.looks == 0
-    # when nothing newer is known, it may have gone since
+    # when no newer version is known, the owner may be gone
     await reconcile(KEY)
     # then
     assert world.looks == 1
@@ -567,7 +566,7 @@ async def test_a_failure_in_an_optional_stage_is_retried_automatically(world: Wo
     world.plan_now = creating("a", is_optional=True)
     status = ErrorStatus(code=code, reason="Conflict")
     world.refuse = lambda _name: ConflictError(status) if code == 409 else ForbiddenError(status)
-    # when nothing else happens
+    # when there is no other event
     again_s = await turn(world)(KEY)
     # then
     assert again_s == 30.0
@@ -597,24 +596,24 @@ async def test_in_a_namespace_that_terminates_a_creation_is_tried_once_and_waits
     work = turn(world)
     # when
     after = await work(KEY)
-    # then it is reported, and the key is not requeued
+    # then the failure is reported, and the key is not requeued
     assert after is None
     assert "failed" in world.stored
-    # when something wakes the key, then only what is no creation is written
+    # when an event wakes the key, then everything is written except creations
     assert await work(KEY) is None
     assert tried.count("a") == 1
     assert world.stored["replicas"] == 0
-    # when another object of its name is in a namespace of the same name
+    # when a new object with this name is in a new namespace of the same name
     world.gone = True
     await work(KEY)
     world.gone, world.refuse = False, lambda _name: None
     await work(KEY)
-    # then it is made
+    # then its pod is created
     assert "create a" in world.writes
 
 
 async def test_a_creation_elsewhere_that_is_refused_so_is_tried_again(world: World) -> None:
-    # given an object that makes something in another namespace, which terminates
+    # given an object that creates a pod in another namespace, which terminates
     plan = creating("a")
     (chain,) = plan.stages[0].chains
     action = Create(resource=PODS, key=Key("other", "a"), body={"metadata": {"name": "a"}})
@@ -652,7 +651,7 @@ def test_a_plan_without_its_creations_ends_at_the_first_of_them() -> None:
         (Purpose.DELETE_SURPLUS_PODS, 1),
     ]
     assert result.requeue_after_s is None
-    # and one that creates nothing stays as it is
+    # and a plan without creations is not changed
     assert (
         drop_creations(Plan(stages=(stage(Purpose.DELETE_PODS, drop),), requeue_after_s=3.0)).requeue_after_s
         == 3.0
@@ -660,7 +659,7 @@ def test_a_plan_without_its_creations_ends_at_the_first_of_them() -> None:
 
 
 async def test_a_missing_object_is_planned_for_when_its_kind_supports_that(world: World) -> None:
-    """Others may ask for it: a workload for its PersistentPodState"""
+    """Other objects may need it: a workload its PersistentPodState"""
     # given
     world.gone, world.plan_now = True, creating("a")
     # then
@@ -674,7 +673,7 @@ async def test_a_missing_object_is_planned_for_when_its_kind_supports_that(world
 async def test_a_kind_that_learns_from_failures_is_planned_again_immediately_without_an_error(
     world: World,
 ) -> None:
-    """It says itself what becomes of each, and when it is tried again"""
+    """The kind itself decides about each failure, and about the time of the next try"""
     # given
     learned: list[str] = []
     world.plan_now = creating("a", "b")
@@ -692,7 +691,7 @@ async def test_a_kind_that_learns_from_failures_is_planned_again_immediately_wit
 
 
 async def test_a_status_that_is_refused_is_tried_again_after_longer_and_longer_waits(world: World) -> None:
-    """A turn that waits for the status's pace is no success of it: the queue would begin with short waits again."""
+    """A reconcile that waits for the pace of the status is no success: the queue would use short delays again."""
     # given a server that refuses each status
     world.plan_now = Plan(status={"replicas": 3})
     refused = InvalidError(ErrorStatus(code=422, reason="Invalid", message="no"))
@@ -701,7 +700,7 @@ async def test_a_status_that_is_refused_is_tried_again_after_longer_and_longer_w
     for _ in range(20):
         with pytest.raises(PlanFailedError):
             await take(KEY)
-    # when it takes one
+    # when the server accepts one
     world.refuse = lambda _name: None
     assert await take(KEY) is None
     # then
@@ -717,10 +716,10 @@ def owned(replicas: int, message: str = "") -> Plan:
 
 
 async def test_a_condition_unknown_to_clients_is_written_a_minute_later() -> None:
-    # given an object that is as its status says
+    # given an object whose status is up to date
     world = World(stored={"replicas": 1, "conditions": []}, plan_now=owned(1, "a rival"))
     reconcile = turn(world, **OWN)
-    # when only that condition differs
+    # when only its own condition differs
     assert await reconcile(KEY) == pytest.approx(OWN_CONDITIONS_S)
     await asyncio.sleep(20)
     left = await reconcile(KEY)
@@ -756,7 +755,7 @@ async def test_words_of_kstatus_conditions_wait_and_their_reasons_do_not(later: 
     reconcile = turn(world, standing=standing)
     await reconcile(KEY)
     world.writes.clear()
-    # when nothing else differs
+    # when only the message differs
     words.append(later)
     left = await reconcile(KEY)
     # then

@@ -1,4 +1,4 @@
-"""How long rollouts took and what they wait for, from how objects stood at each look."""
+"""The duration of rollouts and the reasons of their waits, from the states of objects at each look."""
 
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS

@@ -1,4 +1,4 @@
-"""The caches of a manager: all of a resource hear of own writes, and one that is not served is not waited for."""
+"""The caches of a manager: each cache of a resource gets own writes, and no wait for a resource that is not served."""
 
 import asyncio
 import random
@@ -26,7 +26,7 @@ def apart(resource: Resource = PODS) -> Views[PodView]:
 
 async def test_every_cache_of_a_resource_gets_own_writes() -> None:
     async with small_cluster() as place:
-        # given two caches of pods, and watches that tell nothing for long
+        # given two caches of pods, and watches without events for a long time
         faulty = FaultyTransport(place.cluster.make_transport("manager"))
         client = Client(faulty, clock=place.cluster.clock)
         sources = Sources(client, clock=place.cluster.clock, rng=random.Random(1))
@@ -51,7 +51,7 @@ async def test_every_cache_of_a_resource_gets_own_writes() -> None:
 
 async def test_a_wait_for_an_unserved_resource_ends_with_the_answer() -> None:
     async with small_cluster() as place:
-        # given an API server that takes a while to say that it does not know the resource
+        # given an API server that answers late that it does not serve the resource
         faulty = FaultyTransport(place.cluster.make_transport("manager"))
         faulty.on(reads("widgets"), Delay(5.0))
         client = Client(faulty, clock=place.cluster.clock)

@@ -1,4 +1,4 @@
-"""Status writes: only what differs, and not too often."""
+"""Status writes: only changed fields, and at a limited rate."""
 
 from typing import Any
 
@@ -42,7 +42,7 @@ def test_only_what_differs_is_written_and_what_vanished_is_taken_out() -> None:
 
 
 def test_a_message_of_any_length_is_written_as_an_excerpt_and_only_once() -> None:
-    # given four refusals of a megabyte, and a selector that is long and has to be whole
+    # given four refusals of a megabyte, and a long selector, which must not be cut
     refusals = " ".join("pods is forbidden: " + "y" * 1_000_000 for _ in range(4))
     wanted = {"labelSelector": "a=b," * 1_000, "conditions": [{"type": "Progressing", "message": refusals}]}
     # when
@@ -52,18 +52,18 @@ def test_a_message_of_any_length_is_written_as_an_excerpt_and_only_once() -> Non
     written = patch.body["status"]  # type: ignore[index, call-overload]  # a merge patch
     assert len(written["conditions"][0]["message"]) <= 1024
     assert written["labelSelector"] == wanted["labelSelector"]
-    # and what is stored then is not written again
+    # and the stored excerpt is not written again
     assert build_status_patch(CLONE_SETS, KEY, uid="u", stored=written, wanted=wanted) is None
 
 
 def test_a_quiet_status_is_written_immediately_and_a_busy_one_a_few_times_a_second() -> None:
     # given
     pace = StatusPace(burst=2, per_second=4.0)
-    # when it changes without pause
+    # when the status changes without pause
     waits = [pace.wait_s(KEY, now=0.0) for _ in range(3)]
     # then
     assert waits == [0.0, 0.0, 0.25]
-    # and after that time it is due
+    # and after that time it may be written
     assert pace.wait_s(KEY, now=0.25) == 0.0
 
 
@@ -81,7 +81,7 @@ def test_a_deleted_object_is_forgotten() -> None:
     pace.wait_s(KEY, now=0.0)
     # when
     pace.forget(KEY)
-    # then a successor of the same name begins anew
+    # then the next object of the same name starts with a full burst
     assert pace.wait_s(KEY, now=0.0) == 0.0
 
 
@@ -144,12 +144,12 @@ def test_a_field_that_was_missing_once_is_written_again_and_one_that_always_is_l
     # given
     fields = UnkeptFields()
     wanted = {"replicas": 1, "updatedReplicas": 1}
-    # when another manager has taken it away in between
+    # when another manager has removed the field in the meantime
     assert fields.learn(wanted, {"replicas": 1}, now=0.0) == SUSPECTED_S
     assert fields.without(wanted, now=1.0) == {"replicas": 1}
     # then it is written again a moment later
     assert fields.without(wanted, now=SUSPECTED_S) == wanted
-    # and when it is not there again, no write can help
+    # and when it is missing again, the field is left out
     assert fields.learn(wanted, {"replicas": 1}, now=SUSPECTED_S) is None
     assert fields.without(wanted, now=FORGET_S) == {"replicas": 1}
     assert fields.without(wanted, now=FORGET_S + SUSPECTED_S) == wanted

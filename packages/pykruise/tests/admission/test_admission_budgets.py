@@ -1,5 +1,5 @@
-"""Pods that are deleted, evicted, updated and resized, and the budget that is asked. Numbers are cases of the
-specification of PodUnavailableBudget."""
+"""Deletions, evictions, updates and resizes of pods, and the budget that allows or rejects them. Numbers are cases
+of the specification of PodUnavailableBudget."""
 
 import asyncio
 from typing import Any
@@ -43,7 +43,7 @@ UNAVAILABLE = {"unavailable-pod.kruise.io/drain": "true"}
 
 
 def with_allowed(count: int, **spec: Any) -> BudgetServer:
-    """A budget that lets so many go."""
+    """A budget that allows `count` more unavailable pods."""
     return BudgetServer(budget(maxUnavailable=1, status=allowed(count), **spec))
 
 
@@ -150,7 +150,7 @@ async def test_a_record_of_a_pod_does_not_allow_its_successor() -> None:
 async def test_a_record_allows_its_pod_again_for_half_of_its_lifetime(
     field: str, age_s: float, is_free: bool
 ) -> None:
-    """The record may be gone meanwhile, and its place given to another pod, which a cache has not heard of."""
+    """Later, the budget may have given the slot of an expired record to another pod, unknown to the cache."""
     server = BudgetServer(budget(maxUnavailable=1, status=allowed(0, **{field: {"p1": ago(age_s)}})))
     assert (await refusal(server, deletion(POD)) is None) is is_free
 
@@ -167,7 +167,7 @@ async def test_the_next_budget_that_covers_a_pod_of_a_deleted_budget_is_checked(
 
 
 async def test_a_budget_missing_in_the_cache_is_still_checked() -> None:
-    # given a replica whose cache is older than the budget
+    # given a replica whose cache does not have the budget yet
     server = BudgetServer()
     replica = server.replica(is_stale=True)
     server.budgets["pub"] = budget(maxUnavailable=1, status=allowed(0))
@@ -180,7 +180,7 @@ async def test_a_label_that_makes_a_pod_unavailable_is_an_update_case_40() -> No
     assert await refusal(server, update(POD, MARKED)) is None
     assert server.status()["unavailablePods"] == {"p1": ago(0)}
     assert await refusal(with_allowed(0), update(POD, MARKED)) is not None
-    # and once it is there, it costs no more
+    # and once the label is set, another update costs nothing
     assert await refusal(with_allowed(0), update(MARKED, changed(MARKED, labels={"a": "b"}))) is None
 
 
@@ -292,7 +292,7 @@ async def test_conflicts_without_end_refuse_and_nothing_is_admitted_that_is_not_
         "couldn't update PodUnavailableBudget pub due to conflicts",
     )
     assert server.status() == allowed(1)
-    # and it was tried often, for as long as an API server is sure to wait
+    # and many attempts were made, within the time that an API server always waits
     assert server.writes > 10
 
 
@@ -336,7 +336,7 @@ async def test_the_eviction_of_a_missing_pod_is_passed_to_the_api_server() -> No
 async def test_an_undecidable_eviction_gets_429_and_a_deletion_500(
     is_hanging: bool,
 ) -> None:
-    """A drain ends at any answer but 429, also at that of an API server that has waited in vain."""
+    """`kubectl drain` retries only after 429. It must get 429 before the API server's own timeout."""
     # given an API server that does not answer, or with an error
     server = BudgetServer(budget(maxUnavailable=1, status=allowed(1)), pods=[POD])
     server.writes_hang, server.writes_fail = is_hanging, not is_hanging
@@ -399,7 +399,7 @@ async def test_batched_requests_that_spend_nothing_cause_no_write() -> None:
 
 
 async def test_a_budget_deleted_after_a_conflict_protects_no_pod_case_54() -> None:
-    # given a budget of two that is asked about three pods, and is gone after two conflicts
+    # given three pods under a budget of two, which is deleted after two conflicts
     server = with_allowed(2)
     server.conflicts_to_come = 2
     replica = server.replica()
@@ -445,7 +445,7 @@ async def test_the_oldest_budget_gets_the_pod_and_after_it_the_first_by_name() -
 
 
 def is_asked(asked: AdmissionRequest, *, namespaces: list[str], gates: Gates = BOTH_GATES) -> bool:
-    """Whether the match conditions let the request through, where there are budgets in these namespaces."""
+    """Return whether the match conditions let the request through, given budgets in these namespaces."""
     meant = [Meant(selector=EVERYTHING, namespaces=(namespace,)) for namespace in namespaces]
     conditions = condition_of(chain_of(gates).judging, {"PodUnavailableBudget": meant, "WorkloadSpread": []})
     assert [type(condition) for condition in conditions] == [MatchCondition]
@@ -501,7 +501,7 @@ def test_all_evictions_are_reviewed_until_the_namespaces_of_budgets_are_known() 
 
 
 def surging(count: int, **metadata: Any) -> BudgetServer:
-    """A budget that lets so many pods go, over a CloneSet that creates successors first."""
+    """A budget that allows `count` pods, over a CloneSet that creates a successor before an eviction."""
     server = BudgetServer(budget(maxUnavailable=1, status=allowed(count)), pods=[POD])
     annotations = {EVICTION_SURGE.annotation: "1"}
     own = {"name": "web", "uid": "uid-CloneSet-web", "annotations": annotations, **metadata}
@@ -518,7 +518,7 @@ async def test_an_eviction_waits_for_a_successor_case_67(count: int) -> None:
     assert refused.message.startswith("CloneSet web creates a successor first (pykruise.io/eviction-surge)")
     assert server.recorded == ["p1"]
     assert server.writes == 0, "it spends nothing"
-    # and a deletion is answered as ever
+    # and a deletion is answered without a wait for a successor
     assert (await refusal(server, deletion(POD)) is None) == (count == 1)
 
 

@@ -1,4 +1,4 @@
-"""The two steps of PodUnavailableBudget at their edges: what cannot be looked up, what is no business of a budget."""
+"""The two steps of PodUnavailableBudget: failed lookups, and requests that no budget needs to check."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -42,7 +42,7 @@ POD = tied("p1")
 
 
 def full(**spec: Any) -> BudgetServer:
-    """A budget that lets none go, and its pod."""
+    """A budget that allows no unavailable pod, and a pod that it covers."""
     return BudgetServer(budget(maxUnavailable=1, status=allowed(0), **spec), pods=[POD])
 
 
@@ -50,7 +50,7 @@ def full(**spec: Any) -> BudgetServer:
 
 
 def looking_up(replica: Replica, value: OwnerReference | Exception | None) -> list[str]:
-    """What is above a ReplicaSet; names of the owners that were asked about."""
+    """Let lookups of a ReplicaSet's controller return or raise `value`. Returns the owners that were looked up."""
     asked: list[str] = []
 
     async def above(owner: OwnerReference, namespace: str) -> OwnerReference | None:
@@ -198,7 +198,7 @@ def test_the_steps_of_budgets_are_registered_only_with_a_gate(
     assert any(isinstance(result.step, BudgetGuard) for result in steps.judging) is is_there
 
 
-# ── pods that go, or change ──────────────────────────────────────────────────
+# ── deleted and changed pods ──────────────────────────────────────────────────
 
 
 def with_image(doc: Document, image: str = "nginx:2") -> Document:
@@ -268,7 +268,7 @@ async def test_a_prevented_eviction_reports_the_pod_the_budget_and_the_user() ->
 
 
 async def test_a_pod_deleted_by_delete_collection_is_reported_by_its_name() -> None:
-    """API servers name none in the review of such a deletion."""
+    """API servers send no name in the review of such a deletion."""
     replica = full().replica()
     assert await replica.judge(deletion(POD, name="")) is not None
     assert [event.pod for event in replica.prevented] == ["p1"]

@@ -1,4 +1,4 @@
-"""Certificates are examined and made by a process that ends then."""
+"""Certificates are checked and created in a process that ends afterwards."""
 
 import sys
 
@@ -19,9 +19,9 @@ async def test_results_of_the_certificate_process_are_cached(monkeypatch: pytest
     stored = renew_certificates(None, host=HOST, now=NOW)
     facts = await work.examine(stored, host=HOST)
     assert facts == examine(stored, host=HOST)
-    # when no process can be started any more
+    # when no process can be started any longer
     monkeypatch.setattr(sys, "executable", "/nowhere")
-    # then the same is known still, and another pair is not
+    # then the result for the same pair is still known, and that for another pair is not
     assert await work.examine(stored, host=HOST) == facts
     with pytest.raises(OSError, match="nowhere"):
         await work.examine(stored, host="another.host")

@@ -1,4 +1,4 @@
-"""Certificates: what is made, when it is renewed, and what of it other programs accept."""
+"""Certificates: their contents, their renewal, and certificates that other programs accept or create."""
 
 import ipaddress
 import ssl
@@ -83,7 +83,7 @@ def test_a_long_name_fits() -> None:
 
 def test_a_pair_that_expires_soon_is_renewed_by_the_same_authority() -> None:
     """admission cases 3 and 4"""
-    # given a pair with 100 days to live, by an authority that lasts longer
+    # given a pair that is valid for 100 days, signed by an authority that is valid for longer
     later = NOW + 5 * YEAR_S
     short = _short_lived(FRESH, now=later, days=100)
     assert problem(short, at=later, days=30) == ""
@@ -98,7 +98,7 @@ def test_a_pair_that_expires_soon_is_renewed_by_the_same_authority() -> None:
 
 
 def _short_lived(stored: Certificates, *, now: float, days: float) -> Certificates:
-    """A pair by the same authority that ends in so many days."""
+    """A pair by the same authority that expires in `days` days."""
     [authority], signer = authorities_of(stored.authority), load_pem_private_key(stored.authority_key, None)
     assert isinstance(signer, rsa.RSAPrivateKey)
     key = ec.generate_private_key(ec.SECP256R1())
@@ -131,7 +131,7 @@ def test_an_authority_that_expires_within_a_year_is_replaced_and_trusted_until_i
     assert problem(new, at=late) == ""
     assert shares_authority(new.authority, FRESH.authority)
     assert not shares_authority(FRESH.authority, new.authority)
-    # and once it has expired it is dropped
+    # and it is dropped once it has expired
     much_later = renew_certificates(new, host=HOST, now=late + YEAR_S)
     assert authorities_of(much_later.authority) == [first]
 
@@ -172,7 +172,7 @@ def test_keys_and_certificates_that_do_not_match_are_rejected() -> None:
 
 
 def test_a_pair_that_another_program_made_is_as_good() -> None:
-    """With elliptic keys, as cert-manager makes them."""
+    """The keys are elliptic, as cert-manager creates them."""
     authority = Authority()
     certificate, key = authority.issue("x", hosts=(HOST,))
     stored = Certificates(authority=authority.pem, authority_key=b"", key=key, certificate=certificate)

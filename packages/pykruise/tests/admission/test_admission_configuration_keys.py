@@ -1,4 +1,4 @@
-"""The ConfigMap kruise-configuration: what cannot be read under one key harms no other."""
+"""The ConfigMap kruise-configuration: an unreadable value of one key affects no other key."""
 
 import random
 from collections.abc import AsyncIterator
@@ -46,7 +46,7 @@ SPREAD = {
 
 @asynccontextmanager
 async def judged_by(data: dict[str, str] | None) -> AsyncIterator[Any]:
-    """Asks the webhooks of a cluster with this configuration."""
+    """The webhooks of a cluster with this configuration, as a function of resource and object."""
     async with small_cluster(nodes=0) as place:
         await place.client.create(NAMESPACES, "", {"metadata": {"name": "kruise-system"}})
         if data is not None:
@@ -68,7 +68,7 @@ async def judged_by(data: dict[str, str] | None) -> AsyncIterator[Any]:
 
 
 def fields(answer: AdmissionAnswer) -> list[str]:
-    """What is refused; empty: nothing."""
+    """Fields with an error; empty if the object is allowed."""
     assert answer.refusal is None or answer.refusal.details is not None, answer.refusal
     return [cause.field for cause in answer.refusal.details.causes] if answer.refusal is not None else []
 

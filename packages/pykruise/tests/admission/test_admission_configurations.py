@@ -1,4 +1,4 @@
-"""Webhook configurations and conversion stanzas: made, and kept as they should be."""
+"""Webhook configurations and conversion stanzas: their contents, and the changes that keep them so."""
 
 import base64
 import json
@@ -160,7 +160,7 @@ def test_entries_are_confirmed_once_and_again_after_each_change() -> None:
     other = deep_copy(once)
     other["webhooks"][2]["timeoutSeconds"] = 3
     assert add_confirmation(other) is not None
-    # and when they are put right again, as API servers saw two changes meanwhile
+    # and repaired configurations are not confirmed, since API servers have seen two changes
     other = deep_copy(once)
     other["webhooks"][2]["clientConfig"]["caBundle"] = "AAAA"
     assert kept(other) == live
@@ -221,7 +221,7 @@ def test_conditions_that_spare_calls_are_added_and_never_part_of_the_template() 
     assert [item["name"] for item in both] == ["theirs", "pykruise.io/asked-for"]
     template = json.loads(result["metadata"]["annotations"]["template"])
     assert template[0]["matchConditions"] == [{"name": "theirs", "expression": "true"}]
-    # and when every pod is to be asked about, ours goes
+    # and when every pod should be reviewed, only our condition is removed
     for every in (kept(result), drop_conditions(result)):
         assert entry(every, "mpod.kb.io")["matchConditions"] == [{"name": "theirs", "expression": "true"}]
 
@@ -231,7 +231,7 @@ def test_another_release_of_the_installer_replaces_the_template() -> None:
     # given configurations of a release without the gate's webhooks, taken over by a manager
     old = kept(installed(AdmissionSettings())[1])
     assert "vservice.kb.io" not in names(kept(old))
-    # when a newer release adds entries to what is there
+    # when a newer release adds entries to the live configurations
     newer = installed()[1]
     old["webhooks"] = [*old["webhooks"], *newer["webhooks"][-2:], entry(newer, "vservice.kb.io")]
     old["metadata"]["annotations"] |= newer["metadata"]["annotations"]

@@ -140,7 +140,7 @@ PARTS = ("metadata", "spec", "status")
 @pytest.mark.parametrize("key", KINDS, ids=lambda key: key[1])
 def test_an_object_of_which_an_apply_left_parts_out_is_answered_with_metadata(key: tuple[str, str]) -> None:
     """Helm, Argo CD and Flux could not apply a manifest in its newer version: in a server-side apply, API servers ask
-    for objects without what the applier let go, and refuse an answer without metadata.
+    for objects without the fields that the applier no longer sets, and refuse an answer without metadata.
     """
     conversion_of = list_conversions()[key]
     for here, there in (conversion_of.versions, conversion_of.versions[::-1]):

@@ -1,4 +1,4 @@
-"""Large conversions in a process of their own."""
+"""Large conversions in their own process."""
 
 import asyncio
 import os
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.real_time
 
 
 def asked(count: int, **metadata: Any) -> bytes:
-    """A ConversionReview of so many CloneSets."""
+    """A ConversionReview of `count` CloneSets."""
     spec = {"selector": {}, "template": {}}
     objects = [
         {

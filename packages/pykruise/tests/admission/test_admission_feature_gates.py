@@ -1,4 +1,4 @@
-"""Kinds whose feature gate is off cannot be made; what exists of them can be finished and deleted."""
+"""Objects of a kind whose feature gate is off cannot be created; existing ones can be finished and deleted."""
 
 from typing import Any
 
@@ -70,11 +70,11 @@ def asked(
 
 
 def test_no_object_of_a_kind_with_a_disabled_controller_can_be_created() -> None:
-    """So an object without a running controller is refused, which says more than a warning would."""
+    """Without a running controller an object is rejected, because a warning is easily missed."""
     looked_at = set()
     for kind in list_kinds():
         gates = dict.fromkeys((*kind.gates, *kind.any_gate), False)
-        if not kind.versions or not gates or kind.name == "nodepodprobe":  # which the manager alone makes
+        if not kind.versions or not gates or kind.name == "nodepodprobe":  # the manager creates these
             continue
         assert not kind.is_enabled(Gates.of(**gates).__getitem__)
         looked_at.add(kind.name)
@@ -109,7 +109,7 @@ def test_existing_objects_of_a_disabled_kind_can_be_labelled_finished_and_delete
     rule = rule_of(kind, side, **gates)
     doc: dict[str, Any] = {"metadata": {"name": "x", "finalizers": ["a/b"]}, "spec": {"a": 1}}
     bare = {**doc, "metadata": {"name": "x", "labels": {"seen": "yes"}}}
-    if kind != "resourcedistribution":  # whose own rules look at what is left
+    if kind != "resourcedistribution":  # its own rules check the remaining fields
         assert asked(rule, kind, bare, old=doc).refusal is None
     going = {**doc, "metadata": {**doc["metadata"], "deletionTimestamp": "2026-01-31T12:00:00Z"}}
     gone = {**going, "metadata": {**going["metadata"], "finalizers": []}}

@@ -1,4 +1,4 @@
-"""Writes in an older version: reviewed in the hub version, and by the rules of the older one."""
+"""Writes in an older version: reviewed in the hub version, and by the additional rules of the older version."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ def flat(annotations: Document | None = None, **spec: Any) -> Document:
 
 
 async def reviewed(doc: Document, *, old: Document | None = None) -> AdmissionAnswer:
-    """The answer of CloneSet's validating webhook to what its mutating one made of a write."""
+    """The answer of CloneSet's validating webhook after its mutating webhook."""
     rules = {rule.name: rule for rule in build_reviewers()}
     mutated = await rules["mcloneset.kb.io"].reviewer(request(OLD, doc, old=old))
     return await rules["vcloneset.kb.io"].reviewer(request(OLD, mutated.object or doc, old=old))

@@ -1,4 +1,4 @@
-"""Which pods API servers ask about while SidecarSets come and go; no pod may slip past."""
+"""The pods that API servers send for review while SidecarSets are created and deleted; no pod may be missed."""
 
 import asyncio
 import random
@@ -60,7 +60,7 @@ def meant(app: str) -> Meant:
 
 
 class World:
-    """A webhook configuration, what is stored, and replicas that keep the one by the other."""
+    """A webhook configuration, stored SidecarSets, and replicas that fit the configuration to them."""
 
     def __init__(self, client: Client) -> None:
         self.client = client
@@ -83,13 +83,13 @@ class World:
         return decode(await self.client.get(MUTATING, "", MUTATING_NAME))
 
     async def asked_about(self) -> str:
-        """The pods that API servers ask about; empty: every one."""
+        """The condition for the pods that API servers send for review; empty: all pods."""
         match_conditions = read_current_conditions(await self.live())["/mutate-pod"]
         return match_conditions[0].expression if match_conditions else ""
 
 
 class Replica:
-    """One manager's passes over the configurations, and its reviews."""
+    """A manager: its passes over the configurations, and its reviews."""
 
     def __init__(
         self,
@@ -118,11 +118,11 @@ class Replica:
         )
 
     async def keep_up(self) -> None:
-        """One pass. Raises WebhookSyncError when a configuration changed meanwhile."""
+        """Make one pass. Raises WebhookSyncError when a configuration changed in the meantime."""
         self.again_s = await self._sync.sync_configurations(b"", CRDS)
 
     async def settle(self) -> None:
-        """Passes, until nothing is left to be done."""
+        """Make passes until nothing is left to do."""
         await self.keep_up()
         await self.keep_up()
         while self.again_s is not None:
@@ -187,7 +187,7 @@ async def test_api_servers_never_send_reviews_of_pod_updates_without_a_reviewer(
 
 
 async def test_a_sidecarset_created_without_a_review_widens_the_conditions_immediately() -> None:
-    """Restored from a backup, say"""
+    """The object may have been restored from a backup."""
     async with world() as it:
         replica = it.replica()
         await replica.settle()
@@ -196,7 +196,7 @@ async def test_a_sidecarset_created_without_a_review_widens_the_conditions_immed
         assert await it.asked_about() == ""
         await replica.settle()
         assert 'object.metadata.labels["app"] in ["web"]' in await it.asked_about()
-        # and when it goes
+        # and when the SidecarSet is deleted
         del it.sets["log"]
         await replica.settle()
         assert "labels" not in await it.asked_about()
@@ -210,18 +210,18 @@ async def test_a_sidecarset_is_allowed_when_api_servers_had_time_to_load_the_new
         await replica.remover.remove(asked("log"), "mutating")
         assert now() - started == SETTLE_S
         assert await it.asked_about() == ""
-        # the next one, a moment later, need not wait: they have been asking about every pod since then
+        # the next one, a moment later, need not wait: API servers have been sending every pod since then
         started = now()
         await replica.remover.remove(asked("proxy", "review-2"), "mutating")
         assert now() == started
-        # but at another replica, which has not seen how long that has been so
+        # but another replica waits, because it does not know since when every pod is sent
         await it.replica().remover.remove(asked("dns", "review-3"), "mutating")
         assert now() - started == SETTLE_S
 
 
 async def test_a_budget_is_allowed_when_api_servers_had_time_to_load_the_conditions_of_evictions() -> None:
     async with world() as it:
-        # given nothing that evictions would be asked about for
+        # given no object for which evictions would be reviewed
         replica = it.replica()
         await replica.settle()
 
@@ -234,7 +234,7 @@ async def test_a_budget_is_allowed_when_api_servers_had_time_to_load_the_conditi
         of_new_pods, started = await it.asked_about(), now()
         # when
         await replica.remover.remove(asked("pub", of=POD_UNAVAILABLE_BUDGETS), "validating")
-        # then, and new pods need not be asked about: the controller ties those that were missed
+        # then evictions are reviewed, and new pods need not be: the controller assigns missed pods to the budget
         assert now() - started == SETTLE_S
         assert await judged() == ""
         assert await it.asked_about() == of_new_pods
@@ -242,7 +242,7 @@ async def test_a_budget_is_allowed_when_api_servers_had_time_to_load_the_conditi
 
 async def test_every_review_is_written_down_so_that_no_replica_narrows_across_it() -> None:
     async with world() as it:
-        # given a replica that is about to narrow, while another one reviews a SidecarSet
+        # given a replica that is about to narrow the conditions, while another replica reviews a SidecarSet
         other, before = it.replica(), await it.live()
 
         async def read() -> Interests:
@@ -253,14 +253,14 @@ async def test_every_review_is_written_down_so_that_no_replica_narrows_across_it
         await replica.keep_up()
         await replica.keep_up()
         await asyncio.sleep(QUIET_S)
-        # when the review has to remove nothing
+        # when the review has no condition to remove
         with pytest.raises(WebhookSyncError):
             await replica.keep_up()
-        # then it is written down all the same, and the first one's write met a conflict
+        # then the review is recorded nevertheless, and the write of the first replica meets a conflict
         after = await it.live()
         assert after["metadata"]["resourceVersion"] != before["metadata"]["resourceVersion"]
         assert after["metadata"]["annotations"][OPENED_FOR] == "log review-1"
-        # and its wait begins anew
+        # and the first replica waits again from the beginning
         await replica.keep_up()
         await asyncio.sleep(QUIET_S - 1)
         await replica.keep_up()
@@ -274,7 +274,7 @@ async def test_a_sidecarset_missing_in_the_cache_keeps_the_conditions_wide() -> 
         await blind.keep_up()
         it.sets["log"] = meant("web")
         await asyncio.sleep(QUIET_S)
-        # then it asks before it narrows
+        # then it reads the SidecarSets from the API server before it narrows the conditions
         await blind.keep_up()
         assert await it.asked_about() == ""
 
@@ -359,7 +359,7 @@ async def test_an_unannounceable_object_is_refused_and_a_refused_one_is_not_anno
     assert refusal.code == 422
 
 
-# ── whatever happens when ────────────────────────────────────────────────────
+# ── any order of events ─────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -368,7 +368,7 @@ async def test_no_pod_misses_a_sidecarset_in_any_order_of_reviews_and_narrowing(
     rng = random.Random(seed)
     async with world() as it:
         past: list[tuple[float, Interests]] = [(0.0, it.interests())]
-        due: dict[str, Meant] = {}  # reviewed or stored: their pods must be asked about
+        due: dict[str, Meant] = {}  # reviewed or stored: their pods must be reviewed
 
         def lagging() -> Interests:
             then = now() - rng.uniform(0, 20)

@@ -1,4 +1,4 @@
-"""Events that steps of pod admission report: of pods that were refused, and of pods that a budget protected."""
+"""Events from steps of pod admission: about rejected pods, and about pods that a budget protected."""
 
 import random
 from typing import Any
@@ -24,11 +24,11 @@ ERROR = InjectionError("no room")
 
 
 class Nowhere:
-    """A transport that is never asked."""
+    """A transport without requests."""
 
 
 class Recorder:
-    """Keeps the events that it is given."""
+    """Keeps the recorded events."""
 
     def __init__(self) -> None:
         self.events: list[tuple[str, Document]] = []
@@ -128,7 +128,7 @@ def test_a_pod_protected_by_a_budget_has_an_event() -> None:
 
 
 def test_a_protected_pod_is_counted_and_each_component_writes_its_own_events() -> None:
-    """Over all kinds that report events."""
+    """The test runs over all kinds that report events."""
     # given
     prevented: list[PreventedDisruption] = []
     taking = list_participants(Gates().__getitem__)

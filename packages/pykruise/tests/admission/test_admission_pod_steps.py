@@ -1,4 +1,4 @@
-"""Steps of pod admission: pods that lack what most pods have, and the ends of what they take."""
+"""Steps of pod admission for pods without usual fields, and the limits of values."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ async def changed(step: PodStep, pod: Document) -> Document | None:
 
 
 async def launched(*containers: Document, **metadata: Any) -> Document | None:
-    """A pod of these containers, as the step wants it."""
+    """A pod with these containers, after the step."""
     pod = {"metadata": {"name": "web-x", **metadata}, "spec": {"containers": list(containers)}}
     return await changed(LaunchPriority(step_context(LAUNCH_PRIORITY)), pod)
 
@@ -42,7 +42,7 @@ def wants(name: str, priority: str, *env: Document) -> Document:
 
 
 def keys_of(keys: Document | None) -> list[str]:
-    """Of the barriers that the containers wait for."""
+    """Keys of the barriers that the containers wait for."""
     assert keys is not None
     last = [container["env"][-1] for container in keys["spec"]["containers"]]
     assert {item["name"] for item in last} == {BARRIER}
@@ -174,7 +174,7 @@ DRY = {"dryRun": ["All"]}
         ({"subresource": "eviction", "doc": {"deleteOptions": {"dryRun": None}}}, False),
         ({"subresource": "eviction", "doc": {"deleteOptions": None}}, False),
         ({"subresource": "eviction", "doc": {}}, False),
-        # of anything else it is a field like any other
+        # in another request, deleteOptions is a field without a meaning
         ({"subresource": "", "doc": {"deleteOptions": DRY}}, False),
         ({"subresource": "eviction", "operation": "CREATE"}, False),
     ],

@@ -1,4 +1,4 @@
-"""Pod admission: which steps change a new pod, in which order, and how."""
+"""Pod admission: the steps that change a new pod, their order, and their changes."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ def pod(
     metadata: dict[str, Any] | None = None,
     **spec: Any,
 ) -> dict[str, Any]:
-    """A pod with a container for each name (default: one)."""
+    """A pod with one container per name (default: one container)."""
     result: dict[str, Any] = {"name": "web-x", "annotations": annotations or {}, **(metadata or {})}
     if owner is not None:
         api_version, kind = owner
@@ -112,7 +112,7 @@ def test_an_owner_that_does_not_control_the_pod_does_not_count() -> None:
 
 
 def test_ordered_containers_wait_for_keys_that_count_down() -> None:
-    """admission case 20; in-place inplace-update case 57"""
+    """admission case 20; inplace-update case 57"""
     doc = pod("a", "b", "c", annotations={ORDER: "Ordered"}, priorities={"a": "nonsense"})
     assert barriers(changed(doc)) == [
         {"name": "web-x-barrier", "key": "p_0"},
@@ -122,7 +122,7 @@ def test_ordered_containers_wait_for_keys_that_count_down() -> None:
 
 
 def test_a_pod_with_a_generated_name_gets_it_together_with_its_barriers() -> None:
-    """admission case 21; in-place inplace-update case 61"""
+    """admission case 21; inplace-update case 61"""
     doc = pod("a", "b", priorities={"a": "1"}, metadata={"name": "", "generateName": "web-"})
     result = changed(doc)
     name = result["metadata"]["name"]
@@ -136,7 +136,7 @@ def test_a_pod_with_a_generated_name_gets_it_together_with_its_barriers() -> Non
 
 @pytest.mark.parametrize("value", ["high", "", "1.5", "١", "0x1", " 1", "9" * 30, "--1"])
 def test_a_priority_that_is_not_an_integer_is_refused_with_500(value: str) -> None:
-    """admission case 22; in-place inplace-update case 59"""
+    """admission case 22; inplace-update case 59"""
     refusal = answer(pod("a", "b", priorities={"b": value})).refusal
     assert refusal is not None
     assert refusal.code == 500
@@ -146,12 +146,12 @@ def test_a_priority_that_is_not_an_integer_is_refused_with_500(value: str) -> No
 
 @pytest.mark.parametrize("priorities", [{"a": "5", "b": "5"}, {"a": "0"}, {"a": "+0", "b": "-0"}, {}])
 def test_equal_priorities_need_no_barrier(priorities: dict[str, str]) -> None:
-    """admission case 23; in-place inplace-update case 58"""
+    """admission case 23; inplace-update case 58"""
     assert answer(pod("a", "b", priorities=priorities)) == ALLOWED
 
 
 def test_a_single_container_has_nothing_to_wait_for() -> None:
-    """in-place inplace-update case 60"""
+    """inplace-update case 60"""
     assert answer(pod("a", annotations={ORDER: "Ordered"}, initContainers=[{"name": "i"}])) == ALLOWED
 
 
@@ -242,7 +242,7 @@ def test_only_new_pods_are_changed(operation: str, subresource: str) -> None:
 
 
 class Stumbling:
-    """A step that relies on what API servers promise."""
+    """A step that raises TypeError for every document except one with an empty container."""
 
     def build_match_condition(self, _: Interests) -> str:
         return ALWAYS
@@ -370,7 +370,7 @@ def test_api_servers_review_the_pods_that_sidecarsets_and_workloadspreads_select
     [without_interests] = asked_about(NO_INTERESTS)
     web = Meant(selector=parse_selector({"matchLabels": {"app": "web"}}))
     shop = Meant(selector=EVERYTHING, namespaces=("shop",))
-    # then the labels of one, the namespace of the other
+    # then by the labels of a SidecarSet, and by the namespace of a WorkloadSpread
     [meant] = asked_about({"SidecarSet": [web], "WorkloadSpread": (), "PodUnavailableBudget": ()})
     assert OF_KRUISE_WORKLOAD in meant
     assert 'object.metadata.labels["app"] in ["web"]' in meant
@@ -381,11 +381,11 @@ def test_api_servers_review_the_pods_that_sidecarsets_and_workloadspreads_select
     assert asked_about(
         {"SidecarSet": (), "WorkloadSpread": [shop], "PodUnavailableBudget": ()}, WorkloadSpread=False
     ) == [without_interests]
-    # and with the gate for them those that a PodProbeMarker selects
+    # and with the gate for them, also the pods that a PodProbeMarker selects
     [probed] = asked_about({**NO_INTERESTS, "PodProbeMarker": [web]}, EnablePodProbeMarkerOnServerless=True)
     assert 'object.metadata.labels["app"] in ["web"]' in probed
     assert asked_about({**NO_INTERESTS, "PodProbeMarker": [web]}) == [without_interests]
-    # and all while it is not known what they mean
+    # and all pods while the selections are unknown
     assert asked_about({}) == []
     assert asked_about({"WorkloadSpread": (), "PodUnavailableBudget": ()}) == []
 
@@ -410,7 +410,7 @@ def test_evictions_are_reviewed_in_namespaces_with_workloadspreads_and_for_noted
 
 
 class Judge:
-    """A step that answers with the verdict that it is given."""
+    """A step with a fixed verdict."""
 
     def build_match_condition(self, interests: Interests) -> str:
         return ALWAYS
@@ -485,7 +485,7 @@ def test_only_pods_are_mutated_and_reviewed(plural: str) -> None:
 
 
 class Failing:
-    """A step that cannot do its work."""
+    """A step that fails."""
 
     def __init__(self, error: StepError) -> None:
         self._error = error
@@ -530,5 +530,5 @@ def test_an_invalid_pod_is_reported_in_place_of_an_internal_failure_only(code: i
 
 
 def test_a_pod_is_validated_as_a_whole_only_after_a_failure() -> None:
-    """An API server sends none that cannot be read"""
+    """API servers send no unreadable pod"""
     assert answer({"metadata": {"labels": {"a": 1}}}) == ALLOWED

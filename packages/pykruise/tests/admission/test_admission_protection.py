@@ -1,4 +1,4 @@
-"""Deletion protection, kind by kind."""
+"""Deletion protection, for each kind."""
 
 import asyncio
 from typing import Any
@@ -46,7 +46,7 @@ WORKLOADS = [
 
 
 class Counts:
-    """A cluster with so much in it; None: it cannot be asked."""
+    """A cluster with this many objects; None: the request fails."""
 
     def __init__(self, pods: int | None = 0, claims: int | None = 0, objects: int | None = 0) -> None:
         self._pods, self._claims, self._objects = pods, claims, objects
@@ -246,7 +246,7 @@ def test_a_kinds_own_review_decides_about_everything_but_deletions() -> None:
 
 
 def test_services_and_ingresses_have_no_webhook_without_the_gate() -> None:
-    """admission case 9, as far as the table goes"""
+    """admission case 9, as far as the table covers it"""
 
     def names(**settings: bool) -> set[str]:
         return {rule.name for rule in build_reviewers(AdmissionSettings(**settings))}

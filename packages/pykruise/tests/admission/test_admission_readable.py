@@ -1,4 +1,4 @@
-"""Objects whose metadata cannot be read are refused before a kind's review looks at them."""
+"""Objects with unreadable metadata are refused before a kind's review gets them."""
 
 from typing import Any
 

@@ -42,7 +42,7 @@ def saying(answer: AdmissionAnswer) -> Reviewer:
 
 
 class RecordingReviewer:
-    """Remembers what it is asked."""
+    """Remembers its requests."""
 
     def __init__(self) -> None:
         self.asked: list[AdmissionRequest] = []
@@ -247,7 +247,7 @@ async def test_a_review_that_takes_too_long_is_answered_before_the_api_server_gi
 
 
 async def test_both_spellings_of_a_path_lead_to_the_same_review() -> None:
-    """admission case 58, as far as the server goes"""
+    """admission case 58, for the server's part"""
     # given
     reviews = ReviewDispatcher(build_reviewers())
     doc = cloneset(3).document
@@ -284,7 +284,7 @@ async def test_a_long_review_is_done_aside_and_answered_like_a_short_one(
     long = [await reviews.answer(path, body) for path in (mutate, validate)]
     # then the body was read, the review was done and the answer was written in a thread
     assert aside.runs == 6
-    # and the answers are those of the same object, had it been short enough
+    # and the answers equal those for the same object if it were short
     monkeypatch.setattr("pykruise.kube.webhooks.reviews.LONG_REVIEW", 10 * LONG_REVIEW)
     monkeypatch.setattr("pykruise.admission.reviewers.LONG_REVIEW", 10 * LONG_REVIEW)
     assert long == [await reviews.answer(path, body) for path in (mutate, validate)]
@@ -305,7 +305,7 @@ async def test_only_a_few_long_reviews_are_in_memory_as_documents() -> None:
     long = posted(request(CONFIG_MAPS, {"data": {"long": "x" * LONG_REVIEW}}))
     short = posted(request(CONFIG_MAPS, {"data": {}}, name="short"))
     async with asyncio.timeout(10), asyncio.TaskGroup() as tasks:
-        # when one more comes than may be in memory, and a short one
+        # when one more long review comes than may be in memory, and a short one
         result = [tasks.create_task(reply(reviews, long)) for _ in range(LONG_AT_ONCE + 1)]
         result.append(tasks.create_task(reply(reviews, short)))
         while len(recorder.asked) < LONG_AT_ONCE + 1:

@@ -38,7 +38,7 @@ BODY = posted(request(CONFIG_MAPS, {"a": 1}))
 
 
 class Gate:
-    """A review that waits until it may go on; it counts the requests that wait."""
+    """A review that waits until the test opens it; it counts the waiting requests."""
 
     def __init__(self) -> None:
         self.open = asyncio.Event()
@@ -111,7 +111,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 async def reviews(session: aiohttp.ClientSession) -> bool:
-    """Whether the server reviews."""
+    """Return whether the server answers a review."""
     async with session.post("/review", data=BODY) as answer:
         return answer.status == 200 and read(await answer.read()).warnings == ["reviewed"]
 
@@ -173,7 +173,7 @@ async def test_a_body_that_is_too_large_is_refused_before_it_is_all_there(
 
 
 async def test_a_compressed_body_is_not_decompressed(tmp_path: Path) -> None:
-    """A small one could become a large one in memory."""
+    """A small body could become large in memory."""
     packed = gzip.compress(b"[" + b"0," * 5_000_000)
     async with running(tmp_path) as server, client(server) as session:
         headers = {"Content-Encoding": "gzip"}
@@ -184,7 +184,7 @@ async def test_a_compressed_body_is_not_decompressed(tmp_path: Path) -> None:
 
 
 async def test_requests_beyond_the_limit_are_refused_until_slots_are_free(tmp_path: Path) -> None:
-    # given a server that is busy with all it takes on
+    # given a server with the most requests that it accepts at the same time
     gate = Gate()
     limits = WebhookLimits(requests=3, share=1.0, overloaded_s=0.2)
     async with running(tmp_path, gate, limits=limits) as server, client(server) as session:
@@ -196,7 +196,7 @@ async def test_requests_beyond_the_limit_are_refused_until_slots_are_free(tmp_pa
             # then
             assert (answer.status, answer.headers["Retry-After"]) == (429, "1")
         assert (server.is_overloaded, server.shed) == (True, 1)
-        # and it reports that it is alive, finishes what it began, and takes more
+        # and it reports that it is alive, finishes its requests, and accepts new ones
         async with session.get("/healthz") as answer:
             assert answer.status == 200
         gate.open.set()
@@ -338,7 +338,7 @@ async def connected(server: WebhookServer, said: bytes = b"") -> Open:
 
 
 async def test_halves_of_requests_keep_no_whole_one_out(tmp_path: Path) -> None:
-    # given more clients than requests are answered at once, which all send a head and a part of a body
+    # given more clients than the server answers at a time; all send headers and a part of a body
     head = b"POST /review HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{"
     async with running(tmp_path, limits=WebhookLimits(requests=4, share=1.0)) as server:
         halves = [await connected(server, head) for _ in range(16)]
@@ -376,7 +376,7 @@ async def test_idle_connections_are_evicted_even_after_earlier_requests(tmp_path
             reader, writer = await connected(server, b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
             assert (await reader.readline()).startswith(b"HTTP/1.1 200")
             idle.append((reader, writer))
-        # then those that were used least recently are closed at once
+        # then the connections that were used least recently are closed immediately
         for reader, _ in idle[:7]:
             await asyncio.wait_for(reader.read(), 5)
         async with client(server) as session:
@@ -451,10 +451,10 @@ async def test_a_client_authority_makes_reviews_require_a_client_certificate(tmp
     file = tmp_path / "clients.pem"
     file.write_bytes(authority.pem)
     async with running(tmp_path, client_authority=file) as server:
-        # when a client has one
+        # when a client has a certificate
         async with client(server, shows=pair(tmp_path, "api-server", authority=authority)) as session:
             assert await reviews(session)
-        # or none: API servers show none when they ask for a conversion
+        # or no certificate: API servers show none when they request a conversion
         async with client(server) as session:
             async with session.post("/review", data=BODY) as answer:
                 assert answer.status == 401
@@ -462,23 +462,23 @@ async def test_a_client_authority_makes_reviews_require_a_client_certificate(tmp
                 assert answer.status == 200
             async with session.get("/healthz") as answer:
                 assert answer.status == 200
-        # or one of another authority
+        # or a certificate of another authority
         async with client(server, shows=pair(tmp_path, "pod", authority=other)) as session:
             with pytest.raises(aiohttp.ClientError):
                 await reviews(session)
-        # and when the file changes, it counts from the next connection on
+        # and when the file changes, it applies to the next connection
         file.with_suffix(".new").write_bytes(other.pem)
         file.with_suffix(".new").replace(file)
         async with client(server, shows=pair(tmp_path, "pod", authority=other)) as session:
             assert await reviews(session)
-        # and a file that cannot be read changes nothing
+        # and an unreadable file changes nothing
         file.write_text("no certificate")
         async with client(server, shows=pair(tmp_path, "pod", authority=other)) as session:
             assert await reviews(session)
 
 
 async def test_a_new_certificate_is_used_without_one_failed_request(tmp_path: Path) -> None:
-    # given clients that ask all the time, each time over a new connection
+    # given clients that send requests all the time, each over a new connection
     failures: list[BaseException] = []
     served: list[str] = []
     stop = asyncio.Event()
@@ -507,7 +507,7 @@ async def test_a_new_certificate_is_used_without_one_failed_request(tmp_path: Pa
 
 
 async def _asked_once(server: WebhookServer, context: ssl.SSLContext) -> str:
-    """One review over a connection of its own; the name on the server's certificate."""
+    """Send one review over its own connection. Returns the name on the server's certificate."""
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port, ssl=context)
     head = f"POST /review HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {len(BODY)}\r\n\r\n"
     writer.write(head.encode() + BODY)
@@ -544,7 +544,7 @@ async def test_stopping_finishes_what_is_being_reviewed_and_frees_the_port(tmp_p
 
 
 async def test_a_client_that_connects_while_it_stops_leaves_nothing_behind(tmp_path: Path) -> None:
-    # given clients at every point of their handshake
+    # given clients at every step of their handshake
     context = ssl.create_default_context(cadata=AUTHORITY.pem.decode())
     for turns in range(0, 60, 6):
         async with running(tmp_path) as server:
@@ -560,7 +560,7 @@ async def test_a_client_that_connects_while_it_stops_leaves_nothing_behind(tmp_p
             if not isinstance(outcome, BaseException):
                 outcome[1].transport.abort()
         await asyncio.sleep(0.02)
-    # then what the servers held of them is closed: a warning of an open socket would fail the test
+    # then all sockets of the servers are closed: a warning about an open socket would fail the test
     gc.collect(1)
 
 
@@ -602,7 +602,7 @@ async def test_long_conversions_of_one_address_that_wait_have_a_quota(tmp_path: 
         # then
         assert await asked(b"x" * 10) == 429
         assert not server.is_overloaded
-        # and its body is not even waited for
+        # and the server does not even wait for its body
         _, writer = answer = await connected(
             server, b"POST /convert HTTP/1.1\r\nHost: x\r\nContent-Length: 4000000\r\n\r\n"
         )

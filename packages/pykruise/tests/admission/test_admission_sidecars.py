@@ -1,4 +1,4 @@
-"""The step of pod admission that puts sidecars in: what it reads, what it reports, and when it refuses."""
+"""The step of pod admission that injects sidecars: its reads, its events, and its rejections."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -21,7 +21,7 @@ from support.sidecarsets import NOW, container, names, pod, sidecarset, view
 
 
 class Reader:
-    """SidecarSets in memory; `broken` names the question that cannot be answered."""
+    """SidecarSets in memory; `broken` names the read that fails."""
 
     def __init__(self, *sets: Document, broken: str = "") -> None:
         self.sets = [view(entry) for entry in sets]
@@ -112,7 +112,7 @@ def test_revisions_are_read_only_when_an_older_one_is_injected() -> None:
     refused: list[StepReport] = []
     refusal = answer(reader, pod(), refused=refused).refusal
     assert reader.asked == ["sets", "revisions of before"]
-    # and one that is not there is named, with the set that wants it
+    # and a missing revision is named, with the SidecarSet that needs it
     assert refusal is not None
     assert [event.name for report in refused for event in report.events] == ["before"]
 

@@ -1,4 +1,4 @@
-"""Where certificates are kept: a shared Secret, files, and a Secret of another program."""
+"""Stores of certificates: a shared Secret, files, and a Secret of another program."""
 
 import errno
 import os
@@ -39,7 +39,7 @@ async def store(client: Client) -> SecretStore:
 
 
 async def test_a_missing_secret_is_created_with_all_six_keys() -> None:
-    """admission case 1, as far as one store goes"""
+    """admission case 1, for one store"""
     async with small_cluster(nodes=0) as place:
         secret = await store(place.client)
         assert await secret.read() is None
@@ -78,11 +78,11 @@ async def test_the_second_of_two_writers_gets_a_conflict() -> None:
     """admission case 1; pitfall 20"""
     async with small_cluster(nodes=0) as place:
         secret = await store(place.client)
-        # given two replicas that saw no Secret
+        # given two replicas that found no Secret
         await secret.write(certificates("first"), over=None)
         with pytest.raises(ConflictError):
             await secret.write(certificates("second"), over=None)
-        # and two that saw the same version
+        # and two replicas that read the same version
         seen = await secret.read()
         assert seen is not None
         await secret.write(certificates("third"), over=seen)
@@ -106,7 +106,7 @@ async def test_invalid_values_in_a_secret_are_read_without_an_error() -> None:
 
 
 async def test_a_secret_of_another_program_is_read_by_its_own_names_and_never_written() -> None:
-    """admission case 11, as far as the store goes"""
+    """admission case 11, for the store"""
     async with small_cluster(nodes=0) as place:
         await store(place.client)
         external = ExternalStore(place.client, namespace=NAMESPACE, name=NAME)

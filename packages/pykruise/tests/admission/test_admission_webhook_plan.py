@@ -1,4 +1,4 @@
-"""What is done about certificates and configurations, by what was observed and how long it has been so."""
+"""Plans for certificates and configurations, from observations and from the time since they are true."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -62,7 +62,7 @@ NEEDED = [
 
 @lru_cache
 def certificates(name: str) -> Certificates:
-    """`old`; `pair`: another pair by its authority; `new`: a new authority, with the old one in the bundle."""
+    """`old`; `pair`: another pair by its authority; `new`: another authority, with the old one in the bundle."""
     if name == "old":
         return renew_certificates(None, host=HOST, now=NOW)
     old = certificates("old")
@@ -98,7 +98,7 @@ def planned_certificates(
         ("old", "old", NOW, "", False),
         ("pair", "old", NOW, "", True),  # the same authority
         ("new", "old", NOW, "", False),  # API servers trust only the old one yet
-        ("foreign", "old", NOW, "", True),  # no client that trusts it trusts what is served
+        ("foreign", "old", NOW, "", True),  # no client trusts both the stored and the served certificate
         ("old", "old", NOW + 9.6 * YEAR_S, "the certificate expires", False),
     ],
 )
@@ -124,7 +124,7 @@ def test_certificates_that_cannot_be_stored_are_served_after_the_hold_time() -> 
 
 
 class Cluster:
-    """Two configurations, as plans change them."""
+    """Two configurations, changed by the plans."""
 
     def __init__(self) -> None:
         self.docs: dict[str, Document | None] = {}
@@ -155,7 +155,7 @@ class Cluster:
         return plan_configurations(observed, target, waits=self.waits, futile=self.futile)
 
     def step(self, at: float, selectors: Interests | None = NONE, **options: Any) -> list[str]:
-        """Plan and write; what was written and why."""
+        """Plan and write. Returns the writes with their reasons."""
         plan = self.plan(at, selectors, **options)
         self.waits = plan.waits
         for patch in plan.patches:
@@ -168,7 +168,7 @@ class Cluster:
         return [f"{patch.name}: {patch.because}" for patch in plan.patches]
 
     def settle(self, at: float, selectors: Interests = NONE) -> float:
-        """Until entries were written twice and conditions name what is selected; returns when."""
+        """Plan and write until nothing is left to do. Returns the time."""
         for _ in range(20):
             self.step(at, selectors, listed=selectors)
             again_s = self.plan(at, selectors).again_s
@@ -224,7 +224,7 @@ def test_a_write_by_another_replica_restarts_the_quiet_time() -> None:
     cluster = Cluster()
     for at in (0.0, 0.1, 0.1 + CONFIRM_S, 6.0):
         cluster.step(at)
-    # when a review was written down meanwhile
+    # when a review was recorded in the meantime
     live = cluster.docs[MUTATING_NAME]
     assert live is not None
     live["metadata"]["resourceVersion"] = "99"
@@ -237,7 +237,7 @@ def test_match_conditions_that_miss_a_stored_object_are_removed_immediately() ->
     cluster = Cluster()
     at = cluster.settle(0.0)
     assert "apps.kruise.io/" in cluster.expression()
-    # when a SidecarSet appears without a review: restored from a backup, say
+    # when a SidecarSet appears without a review, for example restored from a backup
     written = cluster.step(at + 1, WEB)
     # then
     assert (
@@ -245,7 +245,7 @@ def test_match_conditions_that_miss_a_stored_object_are_removed_immediately() ->
         in written
     )
     assert cluster.expression() == ""
-    # and later its pods are named
+    # and later the conditions select its pods
     cluster.settle(at + 2, WEB)
     assert '["web"]' in cluster.expression()
 
@@ -266,7 +266,7 @@ def test_a_patch_that_changed_nothing_is_not_planned_again() -> None:
     # when
     cluster.futile.append(patch)
     cluster.waits = plan.waits
-    # then, and the next try is as far away again
+    # then it is not planned, and the next attempt is as far away again
     later = cluster.plan(6.0 + 2 * QUIET_S, listed=NONE)
     assert MUTATING_NAME not in {patch.name for patch in later.patches}
     assert plan.again_s == later.again_s == QUIET_S
@@ -286,7 +286,7 @@ def test_external_certificates_are_only_compared_with_the_configurations() -> No
     plan = cluster.plan(0.0, target=external)
     assert plan.patches == ()
     assert all("does not match the external caBundle" in problem for problem in plan.problems)
-    # and a condition that a manager left is an error
+    # and a condition that a manager left behind is an error
     cluster.settle(0.0)
     assert any(
         f"match condition {CONDITION}" in problem for problem in cluster.plan(0.0, target=external).problems

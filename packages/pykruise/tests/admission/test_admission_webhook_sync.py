@@ -1,4 +1,4 @@
-"""Passes of WebhookSync: whose objects they touch, and with which rights."""
+"""Passes of WebhookSync: the objects that they change, and the rights that they need."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -46,7 +46,7 @@ async def sync_of(
     rules: Sequence[ReviewRule] = (),
     served: list[Certificates] | None = None,
 ) -> AsyncIterator[tuple[WebhookSync, Client]]:
-    """On a cluster with these CRDs, and without webhook configurations. What is served with goes into `served`."""
+    """A WebhookSync on a cluster with these CRDs and no webhook configuration. Served certificates go into `served`."""
 
     async def serve(certificates: Certificates) -> None:
         if served is not None:
@@ -97,7 +97,7 @@ def cloneset_crd(conversion: Document | None) -> Document:
 
 
 def foreign_crd() -> Document:
-    """A CRD of another program, whose own webhook converts."""
+    """A CRD of another program, with a conversion webhook of its own."""
     schema = {"openAPIV3Schema": {"type": "object"}}
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -114,7 +114,7 @@ def foreign_crd() -> Document:
 
 
 async def synced(sync: WebhookSync, client: Client, name: str) -> tuple[Document, Document]:
-    """The CRD before and after a pass; that configurations are missing is an error and stops nothing."""
+    """The CRD before and after a pass. Missing configurations are reported as an error, and the pass continues."""
     before = decode(await client.get(CUSTOM_RESOURCE_DEFINITIONS, "", name))
     views = [project_crd(raw) for raw in (await client.list(CUSTOM_RESOURCE_DEFINITIONS)).items]
     with pytest.raises(WebhookSyncError, match="kruise-mutating-webhook-configuration does not exist"):
@@ -138,7 +138,7 @@ async def test_an_own_crd_without_a_webhook_is_not_changed() -> None:
 
 @pytest.mark.parametrize("allows_patch", [True, False])
 async def test_the_ca_bundle_is_the_only_field_that_changes_in_our_crds(allows_patch: bool) -> None:
-    """Also under the role of OpenKruise's own charts"""
+    """The role of OpenKruise's own charts is enough"""
     crd = cloneset_crd(build_webhook_conversion(service=("kruise-system", "kruise-webhook-service")))
     async with sync_of(crd, allows_patch=allows_patch) as (sync, client):
         before, after = await synced(sync, client, "clonesets.apps.kruise.io")
@@ -169,10 +169,10 @@ async def test_a_webhook_is_registered_when_its_kind_is_installed() -> None:
             ]
             return {entry["name"] for doc in result for entry in doc["webhooks"]}
 
-        # given no kind of OpenKruise's: no webhook is asked about pods
+        # given no CRD of OpenKruise: no webhook reviews pods
         assert await registered() == {rule.name for rule in rules if rule.needs is None}
         assert not {"mpod.kb.io", "vpod.kb.io", "vpodeviction.kb.io"} & await registered()
-        # when SidecarSet comes
+        # when the CRD of SidecarSets is created
         sidecarset = next(crd for crd in build_crds() if crd["spec"]["names"]["kind"] == "SidecarSet")
         await client.create(CUSTOM_RESOURCE_DEFINITIONS, "", sidecarset)
         # then, without a restart
@@ -180,7 +180,7 @@ async def test_a_webhook_is_registered_when_its_kind_is_installed() -> None:
 
 
 async def test_unchanged_configurations_are_written_once_more_and_then_never_again() -> None:
-    """An API server that read entries while the next write came in may go on with the old ones until the next."""
+    """An API server that reads entries during the next write may use the old ones until another write."""
     rules = [rule for rule in build_reviewers() if rule.needs is None]
     async with sync_of(rules=rules) as (sync, client):
         for resource, doc in zip(
@@ -192,18 +192,18 @@ async def test_unchanged_configurations_are_written_once_more_and_then_never_aga
             again_s = await sync.sync_configurations(BUNDLE, [])
             return decode(await client.get(VALIDATING, "", VALIDATING_NAME)), again_s
 
-        # given entries that were written this moment
+        # given entries that were just written
         first, _ = await passed()
         assert (await passed()) == (first, CONFIRM_S)
-        # when they have stood for a while
+        # when CONFIRM_S have passed
         await asyncio.sleep(CONFIRM_S)
         second, _ = await passed()
-        # then there was a write that changes none of them
+        # then they are written once more, without a change
         assert second["metadata"]["resourceVersion"] != first["metadata"]["resourceVersion"]
         assert second["webhooks"] == first["webhooks"]
         await asyncio.sleep(10 * CONFIRM_S)
         assert (await passed()) == (second, None)
-        # and when another client changes one
+        # and when another client changes an entry
         bad = {"op": "replace", "path": "/webhooks/0/clientConfig/caBundle", "value": "AAAA"}
         await client.patch(VALIDATING, "", VALIDATING_NAME, [bad], patch_type=PatchType.JSON)
         mended, _ = await passed()
@@ -223,7 +223,7 @@ async def test_certificates_are_created_once_served_immediately_and_kept() -> No
         assert (served, sync.served) == ([made], made)
         # when nothing is due
         assert await sync.sync_certificates() == made
-        # then nothing is written and nothing is served anew
+        # then nothing is written, and no certificate is served again
         assert decode(await client.get(SECRETS, "kruise-system", "certs")) == secret
         assert served == [made]
 
@@ -241,7 +241,7 @@ async def test_the_first_pass_serves_certificates_before_crds_are_read() -> None
 
 
 async def test_a_match_condition_without_a_maintaining_manager_is_an_error() -> None:
-    """EnableExternalCerts: configurations are only compared, and SidecarSets that come would be missed"""
+    """EnableExternalCerts: the manager only compares configurations, so the condition would miss new SidecarSets"""
     rules = [
         msgspec.structs.replace(rule, conditions=(MatchCondition(CONDITION, "false"),))
         for rule in build_reviewers()
@@ -261,7 +261,7 @@ async def test_a_match_condition_without_a_maintaining_manager_is_an_error() -> 
 
 
 async def test_an_exclusion_added_by_an_enforcer_is_kept() -> None:
-    """AKS excludes its own namespaces from each webhook, and again whenever that is missing."""
+    """AKS excludes its own namespaces from each webhook, and repeats this whenever the exclusion is missing."""
     rules = [rule for rule in build_reviewers() if rule.needs is None]
     async with sync_of(rules=rules) as (sync, client):
         for resource, doc in zip(
@@ -274,7 +274,7 @@ async def test_an_exclusion_added_by_an_enforcer_is_kept() -> None:
         ]
 
         async def enforced() -> int:
-            """One pass of the enforcer over both; how many it had to write."""
+            """Make one pass of the enforcer over both. Returns the number of writes."""
             written = 0
             for resource, name in ((MUTATING, MUTATING_NAME), (VALIDATING, VALIDATING_NAME)):
                 live = decode(await client.get(resource, "", name))
@@ -287,14 +287,14 @@ async def test_an_exclusion_added_by_an_enforcer_is_kept() -> None:
                     written += 1
             return written
 
-        # given a manager that has its configurations as it wants them, and an enforcer that narrows them
+        # given configurations that the manager has written, and an enforcer that narrows them
         await sync.sync_configurations(BUNDLE, [])
         assert await enforced() == 2
         for _ in range(4):
-            # when the manager looks again, also after the moment at which it writes once more
+            # when the manager makes further passes, also after the time of its second write
             await sync.sync_configurations(BUNDLE, [])
             await asyncio.sleep(2 * CONFIRM_S)
-            # then there is nothing left for the enforcer, and the webhooks are asked as before
+            # then nothing is left for the enforcer, and the webhooks are called as before
             assert await enforced() == 0
         versions = [
             decode(await client.get(resource, "", name))["metadata"]["resourceVersion"]

@@ -1,4 +1,4 @@
-"""Commands as a person types them: what comes out, what goes wrong, and the exit code."""
+"""Commands with typed arguments: their output, their errors and their exit codes."""
 
 import socket
 from pathlib import Path
@@ -15,7 +15,7 @@ from support.yaml_documents import yaml_documents
 
 
 def one_line(text: str) -> str:
-    """The only line of an error output."""
+    """The only line of the error output."""
     lines = text.strip().splitlines()
     assert len(lines) == 1, text
     return lines[0]

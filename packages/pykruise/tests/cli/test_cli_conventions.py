@@ -1,4 +1,4 @@
-"""What every command takes: -h, --version, completion; and how one ends that is wrong, or whose output is not read."""
+"""Options of every command: -h, --version, completion; and the end of a command with an error or with unread output."""
 
 import json
 import re
@@ -29,7 +29,7 @@ from support.up import PYKRUISE, pykruise
 @pytest.mark.parametrize("command", sorted(app.commands))
 def test_every_command_explains_itself_with_h(command: str) -> None:
     if command == "manager":
-        return  # its flags are OpenKruise's, which have --help alone
+        return  # its flags are OpenKruise's, which have no -h
     done = CliRunner().invoke(app, [command, "-h"])
     assert done.exit_code == 0
     assert "Usage:" in done.output
@@ -38,7 +38,7 @@ def test_every_command_explains_itself_with_h(command: str) -> None:
 def leaves(
     command: click.Command, path: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], click.Command]]:
-    """All commands that do something, each with the words that name it."""
+    """All commands that are not groups, each with its words."""
     if not isinstance(command, click.Group):
         yield path, command
         return
@@ -48,7 +48,7 @@ def leaves(
 
 COMMANDS = {
     **dict(leaves(app)),
-    ("dashboard",): dashboard,  # which the command of the same name loads
+    ("dashboard",): dashboard,  # the command of the same name loads it
 }
 
 
@@ -123,7 +123,7 @@ print(json.dumps(outputs))
 
 @pytest.mark.real_time
 def test_commands_work_or_name_the_sandbox_package_when_it_is_not_installed(tmp_path: Path) -> None:
-    """`pip install pykruise` brings no cluster along; its image has none either."""
+    """Neither `pip install pykruise` nor the image contains the sandbox package."""
     # given every command with a cluster that does not answer
     config = tmp_path / "kubeconfig"
     config.write_text(yaml.safe_dump(NOWHERE))
@@ -250,7 +250,7 @@ def test_a_folder_of_manifests_is_read_by_name(tmp_path: Path) -> None:
 
 
 def test_charts_are_side_by_side_with_axes_the_desired_number_and_marks() -> None:
-    # given two plays, one of which was disturbed from outside
+    # given two plays, one of which an outside client disturbed
     calm = Played(
         samples=(Sample(at_s=0, revisions={"a": 3}, available=3),), target="a", wanted=3, duration_s=9.0
     )
@@ -271,8 +271,8 @@ def test_charts_are_side_by_side_with_axes_the_desired_number_and_marks() -> Non
 
 
 def test_a_verb_of_kubectl_kruise_loads_neither_whole_kinds_nor_what_only_others_need() -> None:
-    """It starts in a fraction of a second because of what it does not load."""
-    # given everything that `rollout` and `set` need
+    """A verb starts in a fraction of a second, because it loads little."""
+    # given the modules that `rollout` and `set` need
     modules = (
         "entry",
         "rollout",

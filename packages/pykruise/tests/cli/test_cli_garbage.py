@@ -1,4 +1,4 @@
-"""Commands hardly look for garbage while they start, and as every program once they stay."""
+"""Garbage collection of commands: rarely during the start, and as usual afterwards in commands that stay."""
 
 import subprocess
 import sys

@@ -1,6 +1,6 @@
-"""`explain`, `plan` and `simulate` as a person reads them: golden files, and one clear line for bad input.
+"""Golden files for `explain`, `plan` and `simulate`, and one clear line for bad input.
 
-support/golden.py says how golden files are written anew.
+support/golden.py describes how golden files are written again.
 """
 
 import json
@@ -64,7 +64,7 @@ def app_yaml(*, image: str = "nginx:1", policy: str = "ReCreate", replicas: int 
 
 
 def is_one_error(output: str) -> bool:
-    """Whether it is one line of an error; that of a command line also says which help to look at."""
+    """Whether the output is one error; an error in the command line also names the help."""
     error, *rest = output.splitlines()
     return (
         error.startswith("error: ") and all(line.startswith("See 'app ") for line in rest) and len(rest) <= 1
@@ -77,7 +77,7 @@ def written(path: Path, document: Any) -> Path:
 
 
 def run(*arguments: str, stdin: str | None = None) -> tuple[int, str]:
-    """Exit code and what is printed, errors included."""
+    """Exit code and output, errors included."""
     done = CliRunner().invoke(app, list(arguments), input=stdin)
     return done.exit_code, done.output
 
@@ -117,7 +117,7 @@ def test_a_malformed_target_is_refused(target: str) -> None:
 
 @pytest.mark.parametrize("said", ["clonesets", "CloneSet", "cloneset.apps.kruise.io"])
 def test_a_name_loads_no_other_kind(said: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    # given no way to ask for all kinds
+    # given no list of kinds from the API server
     monkeypatch.delattr(known, "list_kinds")
     # then
     assert parse_target(f"{said}/web")[0].resource.kind == "CloneSet"
@@ -279,7 +279,7 @@ def test_invalid_yaml_or_no_workload_is_reported_in_one_line(tmp_path: Path) -> 
     code, output = run("plan", "-f", str(broken))
     assert (code, len(output.splitlines())) == (1, 1)
     assert "not valid YAML" in output
-    # and a kind that is not planned
+    # and a kind without a planner
     other = written(tmp_path / "other.yaml", {**app_yaml(), "apiVersion": "apps/v1", "kind": "Deployment"})
     code, output = run("plan", "-f", str(other))
     names = ", ".join(f"{kind.resource.kind} ({kind.resource.group})" for kind in list_known_kinds())
@@ -287,12 +287,12 @@ def test_invalid_yaml_or_no_workload_is_reported_in_one_line(tmp_path: Path) -> 
         1,
         f"error: apps/v1 Deployment web: not a known kind; known kinds: {names}\n",
     )
-    # nor is one of another group, beside a workload
+    # nor is an object of another group, beside a workload
     other.write_text(yaml.safe_dump_all([app_yaml(), {**app_yaml(), "kind": "Clonset"}]), "utf-8")
     code, output = run("plan", "-f", str(other))
     assert (code, len(output.splitlines())) == (1, 1)
     assert output.startswith("error: apps.kruise.io/v1beta1 Clonset web: not a known kind; ")
-    # and nothing at all, from standard input
+    # and an empty standard input
     code, output = run("plan", "-f", "-", stdin="")
     assert (code, output) == (1, "error: stdin: the input contains no objects\n")
 
@@ -416,7 +416,7 @@ def test_wrong_gates_are_one_line(gates: str) -> None:
 
 
 def test_two_strategies_are_shown_side_by_side() -> None:
-    # when one recreates and the other updates in place, under the same conditions
+    # when one play recreates the pods and the other updates them in place, under the same conditions
     changes = [app_yaml(image="nginx:2"), app_yaml(image="nginx:2", policy="InPlaceIfPossible")]
     result = [played(change, ready_after_s=(5.0, 5.0)) for change in changes]
     same_as(
@@ -432,9 +432,9 @@ def test_the_same_seed_plays_the_same_rollout() -> None:
 
 
 def test_a_simulation_that_ends_while_containers_start_reports_that() -> None:
-    # when there is time for one pod after the other, but not for all
+    # when the time is enough for one pod after the other, but not for all
     result = played(app_yaml(image="nginx:2"), ready_after_s=(1000.0, 1000.0), limit_s=1500.0)
-    # then the reason is the one that a cluster gives
+    # then the reason is the same as in a cluster
     assert not result.is_over
     assert "its containers start (ContainerCreating)" in str(result.status)
 

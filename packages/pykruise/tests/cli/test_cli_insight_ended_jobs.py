@@ -14,7 +14,7 @@ LATER = "2026-01-01T11:00:00Z"
 
 
 def sight_of(kind: str, fields: dict[str, Any], *, time: str = LATER, **entry: Any) -> Sight:
-    """A job that ended at ENDED, and whose spec a person wrote at `time`."""
+    """A job that ended at ENDED, and whose spec a person changed at `time`."""
     managed = {"manager": "kubectl-edit", "time": time, "fieldsV1": {"f:spec": fields}, **entry}
     document = {
         "kind": kind,

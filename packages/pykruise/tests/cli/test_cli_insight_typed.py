@@ -1,4 +1,4 @@
-"""plan, explain and simulate as they are typed: exit codes against `pykruise up`, and one line for what cannot be."""
+"""plan, explain and simulate on the command line: exit codes with `pykruise up`, and one line for each error."""
 
 import json
 import shutil
@@ -24,12 +24,12 @@ def written(path: Path, document: Any) -> str:
 
 
 def invoke(*arguments: str) -> Result:
-    """The command in this process."""
+    """Run the command in this process."""
     return CliRunner().invoke(app, list(arguments))
 
 
 def run(*arguments: str) -> tuple[int, str]:
-    """Exit code and what is printed, errors included."""
+    """Exit code and output, errors included."""
     done = invoke(*arguments)
     return done.exit_code, done.output
 
@@ -46,11 +46,11 @@ def test_exit_codes_distinguish_changes_from_none_and_errors(tmp_path: Path) -> 
     mixed.write_text(yaml.safe_dump_all([service, cloneset(replicas=2)]), "utf-8")
     with running_up(tmp_path, "--nodes", "2") as up:
         there = ("--kubeconfig", str(up.kubeconfig))
-        # when it is not there yet; this once in a process, which the exit code has to leave
+        # when the workload does not exist yet; once in this process, which must not exit
         first = pykruise("plan", "-f", manifest, *there)
         up.says("apply", "-f", manifest)
         watched = invoke("explain", "clonesets/web", "--watch", *there)
-        # and when it is
+        # and when it exists
         second = invoke("plan", "-f", manifest, *there)
         third = invoke("plan", "-f", refused, *there)
         beside = invoke("plan", "-f", str(mixed), *there)
@@ -70,14 +70,14 @@ def test_exit_codes_distinguish_changes_from_none_and_errors(tmp_path: Path) -> 
     assert (second.exit_code, second.stdout) == (0, "CloneSet default/web: nothing would change\n")
     assert third.exit_code == 1
     assert third.stdout.startswith("CloneSet default/web: would be rejected\n  spec.updateStrategy")
-    # and what is no workload is named, and no reason to say nothing of what is one
+    # and an object that is not a workload is named, and the workload is planned nevertheless
     expected = "CloneSet default/web: nothing would change\n\nNot planned: Service web\n"
     assert (beside.exit_code, beside.stdout) == (0, expected)
     # and a watch ends when the rollout is done
     assert watched.exit_code == 0
     assert "CloneSet default/web: Healthy." in watched.stdout
     assert (explained.exit_code, json.loads(explained.stdout)["verdict"]) == (0, "done")
-    # and what cannot be done is one line
+    # and each error is one line
     assert (missing.exit_code, missing.stdout) == (1, "")
     assert missing.stderr.startswith("error: there is no CloneSet default/other")
     for result in (missing, *unauthorized):

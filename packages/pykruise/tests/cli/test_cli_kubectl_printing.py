@@ -1,4 +1,4 @@
-"""`-o` of `kubectl kruise`: YAML and KYAML as kubectl writes them, its own JSONPath, trees and generated documents."""
+"""`-o` of `kubectl kruise`: YAML and KYAML like kubectl's, JSONPath, trees and generated documents."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""What each verb of `kubectl kruise` does to an object: plain functions, a document in, a change or words out."""
+"""Verbs of `kubectl kruise` as plain functions: from a document to a change or to words."""
 
 from typing import Any
 
@@ -209,7 +209,7 @@ def test_time_alone_does_not_help_what_is_stalled() -> None:
     document["status"]["conditions"] = [stalled]
     with pytest.raises(RolloutFailed, match='CloneSet "web" cannot continue: NotInPlace: it cannot be'):
         status_of(document)
-    # but the pod of an image that may still come is waited for
+    # but an image that may still be pulled is waited for
     document["status"]["conditions"] = [{**stalled, "type": "Waiting", "reason": "ImagePull"}]
     assert (status_of(document).is_done, status_of(document).progress.phase) == (False, "Degraded")
 
@@ -605,7 +605,7 @@ def test_a_statefulset_is_translated_to_the_other_group_and_back() -> None:
     assert ours.document["metadata"] == {"name": "web", "annotations": {"a": "b"}}
     assert "minReadySeconds" not in ours.document["spec"]
     assert ours.document["spec"]["updateStrategy"]["rollingUpdate"] == {**rolling, "minReadySeconds": 5}
-    # and as it came, where nothing of OpenKruise's own was added
+    # and the way back gives the original, if no field of OpenKruise was added
     back = convert_counterpart(ours.document, api_version="apps/v1", name="web")
     assert back.lost == ()
     assert back.document["spec"] == {

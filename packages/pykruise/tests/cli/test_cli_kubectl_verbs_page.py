@@ -1,4 +1,4 @@
-"""The page that says which verbs are for which kind is made of what kinds show."""
+"""The page with the verbs of each kind equals the declarations of the kinds."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Keys of pods that waits of an explanation name."""
+"""Keys of the pods that the waits of an explanation name."""
 
 import pytest
 

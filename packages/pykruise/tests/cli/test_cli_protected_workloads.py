@@ -1,4 +1,4 @@
-"""Workloads whose label keeps their UnitedDeployment from being deleted."""
+"""Workloads with a label that protects their UnitedDeployment from deletion."""
 
 from typing import Any
 

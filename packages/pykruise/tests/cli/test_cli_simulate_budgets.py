@@ -1,4 +1,4 @@
-"""`pykruise simulate` of a workload with a PodUnavailableBudget: deletions, evictions and updates spend of it."""
+"""`pykruise simulate` of a workload with a PodUnavailableBudget: deletions, evictions and updates use it up."""
 
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ def budget(**spec: Any) -> Object:
 
 
 def workload(image: str = "nginx:1", *, policy: str = "ReCreate") -> Object:
-    """Four pods that would all be updated at once."""
+    """Four pods that would all be updated at the same time."""
     workload = cloneset(replicas=4)
     workload["spec"]["updateStrategy"] = rolling(podUpdatePolicy=policy, maxUnavailable="100%")
     workload["spec"]["template"]["spec"]["containers"][0]["image"] = image

@@ -1,4 +1,4 @@
-"""`pykruise simulate` of every example with a workload: it is created, and gets new images, to the end."""
+"""`pykruise simulate` of every example with a workload: its creation and an update of its images."""
 
 import copy
 from pathlib import Path
@@ -17,7 +17,7 @@ EXAMPLES = Path(__file__).parents[4] / "examples"
 
 
 def parts(path: Path) -> tuple[list[Object], list[Object]]:
-    """The workloads of an example, and what stands beside them."""
+    """The workloads of an example, and its SidecarSets and WorkloadSpreads."""
     documents = yaml_documents(path.read_text("utf-8"))
     workloads = [
         document for document in documents if any(is_of(kind, document) for kind in workload_kinds())

@@ -1,4 +1,4 @@
-"""`pykruise simulate` of jobs: a month of a schedule in a moment, and runs over nodes that come and go."""
+"""`pykruise simulate` of jobs: a month of a schedule, and runs over nodes that join and leave."""
 
 import json
 from pathlib import Path
@@ -69,7 +69,7 @@ def test_a_month_of_hours_is_played_run_by_run(tmp_path: Path) -> None:
 def test_times_at_which_an_earlier_run_is_active_are_skipped_under_forbid(tmp_path: Path) -> None:
     result = fates(tmp_path, cron("0 * * * *", concurrencyPolicy="Forbid"), "--takes", "150m", "--for", "12h")
 
-    # 1:00 runs until 3:30; 2:00 is forgotten, 3:00 is made up for at 3:30, until 6:00
+    # the run of 1:00 ends at 3:30; 2:00 is skipped; 3:00 is made up for at 3:30, and ends at 6:00
     assert [(fate.do, fate.late_s) for fate in result[:5]] == [
         ("start", 0.0),
         ("skip", 0.0),
@@ -152,7 +152,7 @@ def test_an_older_manifest_is_played_with_its_defaults(tmp_path: Path) -> None:
     document = cron("0 * * * *") | {"apiVersion": "apps.kruise.io/v1alpha1"}
     result = simulated(tmp_path, document, "--from", BEGIN, "--takes", "1m")
 
-    assert "716 deleted because of the history limits" in result.output  # three are kept, one has just begun
+    assert "716 deleted because of the history limits" in result.output  # three are kept, one runs
 
 
 @pytest.mark.parametrize(
@@ -204,14 +204,14 @@ def test_nodes_that_join_are_run_and_nodes_that_leave_are_not_waited_for() -> No
     )
 
     assert played.end is not None
-    # the pod of the node that left is deleted in the end, and what is deleted counts as failed
+    # the pod of the missing node is deleted in the end, and a deleted pod counts as failed
     assert "completed on 3 nodes: 3 succeeded, 1 failed, 0 active" in played.end.headline
     created = [action.node for action in played.actions if action.do == "create"]
     assert created == ["node-1", "node-2", "node-3", "node-9"]
 
 
 def test_a_node_that_leaves_does_not_fail_the_job() -> None:
-    """Kubernetes fails its pod after a while, and deletes it."""
+    """Kubernetes fails the pod of the node after a while, and deletes it."""
     played = play(
         Play(
             change=broadcast(),

@@ -1,4 +1,4 @@
-"""`pykruise simulate --kubernetes`: what pods may have is what the minor's API server lets them have."""
+"""`pykruise simulate --kubernetes`: pods may have the fields that the API server of this minor version accepts."""
 
 import json
 from pathlib import Path
@@ -53,7 +53,7 @@ def test_container_restart_rules_are_accepted_in_minors_that_have_them(
 
 
 def test_a_toleration_that_compares_numbers_needs_a_feature_that_no_minor_has_on(tmp_path: Path) -> None:
-    """An API server of 1.37 refuses such a pod too, unless TaintTolerationComparisonOperators is switched on."""
+    """An API server of 1.37 rejects such a pod too, unless the gate TaintTolerationComparisonOperators is on."""
     result = simulated(tmp_path, cloneset(), cloneset(**COMPARES))
     assert result.exit_code == 3
     assert "tolerations[0].operator" in result.output

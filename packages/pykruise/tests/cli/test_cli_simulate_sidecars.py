@@ -1,4 +1,4 @@
-"""`pykruise simulate` of a SidecarSet's change over a workload: played by the real manager, in virtual time."""
+"""`pykruise simulate` of a changed SidecarSet with a workload: played by the real manager, in virtual time."""
 
 import json
 from pathlib import Path
@@ -52,7 +52,7 @@ def test_hot_sidecars_alternate_and_the_apps_are_not_restarted() -> None:
     changed = sidecarset("proxy", hot("proxy", "proxy:2"), updateStrategy={"maxUnavailable": 1})
     # when
     played = play(Play(first=workload(), beside_changes=[changed], **plays))
-    # then each pod has the new one started and, once that runs, the old one emptied
+    # then in each pod the new container starts and, once it runs, the old one gets the empty image
     assert {action.do for action in played.actions} == {"upgrade sidecars"}
     assert (played.restarts, played.lowest_available) == (8, 3)
     assert played.end is not None

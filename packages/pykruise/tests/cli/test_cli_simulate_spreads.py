@@ -1,4 +1,4 @@
-"""`pykruise simulate` of a workload with a WorkloadSpread: pods get their subsets as admission gives them."""
+"""`pykruise simulate` of a workload with a WorkloadSpread: admission assigns pods to subsets."""
 
 from pathlib import Path
 from typing import Any
@@ -58,7 +58,7 @@ def run(*arguments: str) -> tuple[int, str]:
 
 
 def test_new_pods_are_created_in_the_subset_with_capacity() -> None:
-    # given two pods in the two places of subset a
+    # given two pods in the two slots of subset a
     beside = [spread(subset("a", 2), subset("b"))]
     nodes, _ = nodes_of_subsets(beside, 4)
     # when it is scaled to five
@@ -78,7 +78,7 @@ def test_new_pods_are_created_in_the_subset_with_capacity() -> None:
 
 @pytest.mark.parametrize("parallel", [False, True])
 def test_pods_of_a_statefulset_get_subsets_too(parallel: bool) -> None:
-    # given two pods in the two places of subset a
+    # given two pods in the two slots of subset a
     beside = [spread(subset("a", 2), subset("b"), kind="StatefulSet")]
     nodes, _ = nodes_of_subsets(beside, 4)
     # when it is scaled to five, with a new image
@@ -93,7 +93,7 @@ def test_pods_of_a_statefulset_get_subsets_too(parallel: bool) -> None:
 
 
 def test_a_subset_without_a_node_is_what_it_waits_for() -> None:
-    # given a fixed spread over a zone that has no node
+    # given a Fixed spread over a zone without nodes
     beside = [spread(subset("a", 2), subset("b"))]
     # when
     played = play(
@@ -108,7 +108,7 @@ def test_a_subset_without_a_node_is_what_it_waits_for() -> None:
 
 
 def test_pods_that_find_no_node_move_on_to_the_next_subset() -> None:
-    # given a zone whose only node takes one pod, and a spread that gives up on it after a minute
+    # given a zone with one node that takes one pod, and a spread that closes a full zone's subset after a minute
     nodes = read_nodes([node("small", "a", pods=1), node("large", "b")])
     beside = [
         spread(
@@ -150,12 +150,12 @@ def test_a_spread_changes_beside_its_workload(tmp_path: Path) -> None:
 
 
 def test_nodes_that_are_given_are_taken(tmp_path: Path) -> None:
-    # given nodes as kubectl prints several
+    # given several nodes as kubectl prints them
     nodes = {"apiVersion": "v1", "kind": "List", "items": [node("one", "a"), node("two", "b")]}
     first = written(tmp_path / "app.yaml", cloneset(replicas=2), spread(subset("a", 1), subset("b")), nodes)
     # when
     code, output = run("-f", first, "--drain", "one@5s", "--pods-ready-after", "10s")
-    # then it is played, and stuck: the subset has no node left
+    # then it is played, and is stuck: the subset has no nodes left
     assert code == 3, output
     assert "one is drained" in output
     assert "created for this" not in output

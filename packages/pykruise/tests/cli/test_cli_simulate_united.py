@@ -1,4 +1,4 @@
-"""`pykruise simulate` of a UnitedDeployment: zones go away and come back."""
+"""`pykruise simulate` of a UnitedDeployment: zones lose their nodes and get them back."""
 
 from pathlib import Path
 from typing import Any

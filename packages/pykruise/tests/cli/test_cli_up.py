@@ -1,4 +1,4 @@
-"""`pykruise up`: what is kept, what it begins with, and what is said when a file cannot be used."""
+"""`pykruise up`: kept data, objects at the start, and messages about unusable files."""
 
 import json
 import shutil
@@ -14,11 +14,11 @@ needs_kubectl = pytest.mark.skipif(shutil.which("kubectl") is None, reason="kube
 
 
 def one_line(*arguments: str) -> str:
-    """What a command that fails says."""
+    """The error line of a failing command."""
     done = pykruise(*arguments)
     line, *rest = done.stderr.strip().splitlines()
     assert done.returncode == 1, done
-    # that of a command line also says which help to look at
+    # an error in the command line also names the help
     assert rest in ([], [f"See 'pykruise {arguments[0]} --help' for usage."]), done.stderr
     return line
 
@@ -28,7 +28,7 @@ def test_a_data_directory_restores_all_objects_at_the_next_start(tmp_path: Path)
     data = str(tmp_path / "data")
     deployment = ("create", "deployment", "web", "--image=nginx", "--replicas=2")
     pods = ("get", "pods", "-o", "jsonpath={.items[*].metadata.uid}")
-    # given a cluster that is killed in the middle of things
+    # given a cluster that is killed while it works
     with running_up(tmp_path, "--nodes", "2", "--data-dir", data) as up:
         up.says(*deployment)
         up.says("wait", "--for=condition=Available", "deployment/web", "--timeout=30s")
@@ -48,7 +48,7 @@ def test_a_data_directory_restores_all_objects_at_the_next_start(tmp_path: Path)
 
 @needs_kubectl
 def test_a_dump_is_loaded_at_start_and_failure_rules_are_simulated(tmp_path: Path) -> None:
-    # given a pod with an image that is to fail, on a node of the dump
+    # given a pod on a node of the dump, and a rule that makes its image fail
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "worker-7", "labels": {"disk": "ssd"}}}
     spec = {"nodeName": "worker-7", "containers": [{"name": "main", "image": "shop:2.1"}]}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "shop"}, "spec": spec}
@@ -62,9 +62,9 @@ def test_a_dump_is_loaded_at_start_and_failure_rules_are_simulated(tmp_path: Pat
         # then
         assert up.says("get", "nodes", "-o", "name").split() == ["node/worker-7"]
         up.until("get", "pods", "shop", shows="ErrImagePull")
-        # and when the file cannot be used, nothing changes
+        # and when the file is unusable, nothing changes
         rules.write_text("- image: shop:2.*\n  never: true\n")
-        # and when it can, its rules count from then on
+        # and when it is usable, its rules apply from then on
         rules.write_text("[]\n")
         up.until("get", "pods", "shop", shows="Running")
 
@@ -102,7 +102,7 @@ def test_the_manager_runs_with_the_gates_that_are_given(tmp_path: Path) -> None:
     # given a kind that is on by default
     copies = Path(__file__).parents[4] / "examples" / "resourcedistribution.yaml"
     with running_up(tmp_path, "--feature-gates", "ResourceDistributionGate=false") as up:
-        # then it is refused, and the gate can be read where managers have it
+        # then its objects are rejected, and the manager's Deployment shows the gates
         assert "ResourceDistributionGate" in up.refuses("apply", "-f", str(copies))
         deployment = ("get", "deployment", "-n", "kruise-system", "kruise-controller-manager", "-o", "yaml")
         assert "ImagePullJobGate=true" in up.says(*deployment)

@@ -1,4 +1,4 @@
-"""Volumes that bind pods to nodes, as far as the user may read the objects around them."""
+"""Volumes that bind pods to nodes, read with the rights of the user."""
 
 from typing import Any, cast
 
@@ -27,7 +27,7 @@ class Listing:
 
 
 class Cluster:
-    """A pod with a claim; `nodes`: None when the user may not list them."""
+    """A pod with a claim; `nodes`: None when the user may not list nodes."""
 
     def __init__(self, claim: dict[str, Any], nodes: list[str] | None) -> None:
         volume = {"persistentVolumeClaim": {"claimName": "data"}}

@@ -101,7 +101,7 @@ def test_a_custom_version_removed_in_v1beta1_is_not_restored_by_a_label() -> Non
 
 @pytest.mark.parametrize("value", [None, [], {}])
 def test_absent_and_empty_stay_different_in_sidecars(value: Any) -> None:
-    """The hash of a SidecarSet depends on it."""
+    """The hash of a SidecarSet depends on the difference."""
     sidecar = {"name": "a", "shareVolumeDevicePolicy": value, "resourcesPolicy": value}
     doc = document("SidecarSet", OLD, spec={"containers": [sidecar], "initContainers": value})
     assert to_new(doc)["spec"] == doc["spec"]
@@ -303,7 +303,7 @@ def test_the_mode_of_a_secret_survives_a_write_through_v1alpha1() -> None:
     )
     image = shown["spec"]["images"]["nginx"]
     assert not any("mode" in secret for secret in image["pullSecrets"])
-    # when one is taken away, and a tag is added
+    # when one entry is removed, and a tag is added
     del image["pullSecrets"][0]
     image["tags"].append({"tag": "1"})
     # then
@@ -476,10 +476,10 @@ UNCLEAR: list[Document] = [
 
 @pytest.mark.parametrize("annotations", UNCLEAR)
 def test_a_v1alpha1_budget_that_cannot_be_understood_can_be_listed(annotations: Document) -> None:
-    """podunavailablebudget case 15; a conversion that failed would fail the list of all budgets"""
-    # given one that was stored without validation
+    """podunavailablebudget case 15; a conversion error would fail the list of all budgets"""
+    # given a budget that was stored without validation
     doc = document("PodUnavailableBudget", OLD_POLICY, {"annotations": annotations}, spec={})
-    # then it has the default, which protects from every operation, and comes back as it was
+    # then it has the default, which protects from every operation, and is converted back unchanged
     assert to_new(doc)["spec"] == {}
     assert to_old(to_new(doc)) == doc
     # in v1beta1 the annotations mean nothing

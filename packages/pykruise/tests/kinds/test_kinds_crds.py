@@ -1,7 +1,7 @@
-"""The CustomResourceDefinitions beside those of OpenKruise (data/crds.json: facts read from its v1.9 manifests).
+"""The CustomResourceDefinitions, compared with OpenKruise's (data/crds.json: facts read from its v1.9 manifests).
 
-Every field path, type, format, default, enum, limit and list or map kind of the original is there, in every
-version. What is there on top is listed here with its reason.
+Every field path, type, format, default, enum, limit and list or map kind of the original exists here, in
+every version. Additional fields are listed here, each with its reason.
 """
 
 import json
@@ -30,8 +30,8 @@ _REUSE = "spec.template.cloneSetTemplate.spec.scaleStrategy"
 LESS_FACTS: Mapping[tuple[str, str, str], str] = {
     ("uniteddeployments.apps.kruise.io", "v1alpha1", f"{_REUSE}.enablePVCReuse"): "default",
 }
-"""Facts of the original that are not here. A default of false would turn the reuse of claims off that a v1alpha1
-template of a released version has."""
+"""Facts of the original that are missing here. A default of false would switch off the reuse of claims in v1alpha1
+templates of released versions."""
 
 MORE_FIELDS: Mapping[tuple[str, str], Mapping[str, str]] = {
     ("advancedcronjobs.apps.kruise.io", "v1alpha1"): {
@@ -64,7 +64,7 @@ MORE_FIELDS: Mapping[tuple[str, str], Mapping[str, str]] = {
         for version in ("v1alpha1", "v1beta1")
     },
 }
-"""By CRD and version: patterns of fields that the original lacks, and why they are there."""
+"""By CRD and version: patterns of fields that the original lacks, with the reason."""
 
 MORE_COLUMNS: Mapping[str, tuple[str, ...]] = {"workloadspreads.apps.kruise.io": ("Spread",)}
 """By CRD: columns that the original lacks."""
@@ -98,7 +98,7 @@ FACTS = {
 def fields_of(
     schema: Mapping[str, Any], path: str = "", *, required: bool = False
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """A schema as the data has it: path and facts."""
+    """Paths and facts of all fields of a schema, as in the data."""
     if path:
         facts = {name: schema[key] for name, key in FACTS.items() if key in schema}
         yield path, {**facts, **({"required": True} if required else {})}
@@ -144,12 +144,12 @@ def test_every_original_field_exists_with_equal_properties(name: str, version: s
 
 
 def _may_merge(crd: str, path: str, facts: Mapping[str, Any]) -> bool:
-    """Whether the original leaves it open there, or has a list without a type that is now merged by key."""
+    """Return whether OpenKruise has an open part at this path, or a list without a type that is now merged by key."""
     return "preserveUnknown" in facts or (crd, path) in MERGED_LISTS
 
 
 def _merged(original: Mapping[str, Any], facts: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The original's facts with those that make it a merged list, whose items are open, or an open object."""
+    """OpenKruise's facts, changed by those of a merged list with open items, or of an open object."""
     if facts.get("listType") == "map":
         kept = {fact: value for fact, value in original.items() if fact != "preserveUnknown"}
         return kept | {fact: facts[fact] for fact in ("type", "listType", "listMapKeys")}
@@ -172,7 +172,7 @@ def test_fields_that_the_original_lacks_are_listed_with_a_reason(name: str, vers
 
 
 def _merged_parts(fields: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """Fields that only say how lists of an open part are merged: they neither refuse nor drop anything."""
+    """Fields that only define how lists of an open part are merged: they neither refuse nor drop a value."""
     for path, facts in fields.items():
         parent, _, key = path.rpartition(".")
         if facts == {"type": "object", "preserveUnknown": True} or _is_merged(facts):
@@ -224,7 +224,7 @@ def test_names_and_versions_are_those_of_the_original(name: str) -> None:
 
 @pytest.mark.parametrize(("name", "version"), VERSIONS)
 def test_every_crd_field_has_a_description(name: str, version: str) -> None:
-    """`kubectl explain` shows something of use for each field, and does not break off."""
+    """`kubectl explain` has a useful text for each field."""
 
     def walk(schema: Mapping[str, Any], path: str) -> Iterator[tuple[str, str]]:
         yield path, schema.get("description", "")
@@ -237,7 +237,7 @@ def test_every_crd_field_has_a_description(name: str, version: str) -> None:
 
     root = version_of(CRDS[name], version)["schema"]["openAPIV3Schema"]
     texts = dict(walk(root, ""))
-    texts.pop(".metadata")  # the API server has its own words for it
+    texts.pop(".metadata")  # the API server has its own text for it
     assert [path for path, text in texts.items() if not text.endswith(".")] == []
 
 
@@ -271,7 +271,7 @@ def test_a_selection_of_definitions_equals_that_part_of_all() -> None:
 
 
 def test_definitions_without_descriptions_are_the_same_but_for_those() -> None:
-    # given a kind with shapes of other types in it, made with descriptions once already
+    # given a kind whose schema contains shapes of other types, built with descriptions before
     [described] = crds_of([SIDECAR_SETS])
     # when
     [bare] = crds_of([SIDECAR_SETS], described=False)
@@ -281,7 +281,7 @@ def test_definitions_without_descriptions_are_the_same_but_for_those() -> None:
 
 
 def _without_descriptions(value: Any) -> Any:
-    """Of a schema; a field of that name holds a schema, and stays."""
+    """The schema without descriptions. A field with the name `description` has a schema, and stays."""
     if isinstance(value, list):
         return [_without_descriptions(item) for item in value]
     if not isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Feature gates: names, defaults, and what follows from what. Cases are those of operations."""
+"""Feature gates: names, defaults and dependencies. Cases are those of operations."""
 
 import msgspec
 import pytest
@@ -75,7 +75,7 @@ def test_gates_that_need_the_pod_webhook_are_off_without_it_and_a_note_reports_i
     assert not gates["WorkloadSpread"]
     assert not gates["PodUnavailableBudgetDeleteGate"]
     assert gates.notes == ("gate WorkloadSpread is off because PodWebhook is off",)
-    # what is as it was asked for needs no words
+    # a gate that has its requested value needs no note
     assert parse(["PodWebhook=false,WorkloadSpread=false"]).notes == ()
 
 
@@ -136,7 +136,7 @@ def test_gates_print_as_a_text_that_parses_to_the_same() -> None:
     gates = parse(["AllAlpha=true,PodWebhook=false"])
     assert on(parse([str(gates)])) == on(gates)
     assert str(Gates()) == ""
-    # and says what differs from the defaults alone
+    # and the text contains only values that differ from the defaults
     assert str(parse(["CloneSetShortHash=true,WorkloadSpread=true"])) == "CloneSetShortHash=true"
 
 
@@ -199,10 +199,10 @@ WITHOUT = {
 
 @pytest.mark.parametrize("name", GATES)
 def test_a_gate_that_is_off_switches_off_what_needs_it_and_no_other(name: str) -> None:
-    """operations 4.3, where everything is asked for by name"""
+    """operations 4.3, with all other gates on"""
     others = [other for other in GATES if other != name]
     gates = parse([",".join([f"{name}=false", *(f"{other}=true" for other in others)])])
-    # What pulls images ahead switches its gate on again.
+    # The gates for pulling images ahead switch ImagePullJobGate on again.
     off = {name} - {"ImagePullJobGate"}
     assert set(GATES) - on(gates) == off | WITHOUT.get(name, set())
 
@@ -220,14 +220,14 @@ NEEDS = {
     "enhanced-liveness": {"EnhancedLivenessProbe"},
     "podunavailablebudget": {"PodUnavailableBudgetDeleteGate", "PodUnavailableBudgetUpdateGate"},
 }
-"""Of a budget one of the two is enough; all others need each."""
+"""A budget needs one of its two gates; all other kinds need each of theirs."""
 
 
 @pytest.mark.parametrize("kind", list(list_kinds()), ids=lambda kind: kind.name)
 def test_kinds_need_the_gates_that_open_kruises_need_and_no_other(kind: Kind) -> None:
     """operations 4.3 (controllers), admission 3.5 (webhooks)"""
     if kind.name == "nodepodprobe" and kind.control is None:
-        return  # nothing runs and nothing is refused
+        return  # no controller runs, and no webhook refuses it
     result = {*kind.gates, *kind.any_gate}
     assert result == NEEDS.get(kind.name, set())
     assert bool(kind.any_gate) == (kind.name == "podunavailablebudget")

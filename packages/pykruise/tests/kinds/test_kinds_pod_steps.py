@@ -1,4 +1,4 @@
-"""The declaration of each kind's part in pod admission fits its steps."""
+"""Each kind's declaration for pod admission fits its steps."""
 
 import random
 from typing import Any
@@ -30,7 +30,7 @@ def steps_of(kind: Kind) -> PodSteps:
 
 
 def made(kind: Kind) -> list[Any]:
-    """Its steps, without a reader."""
+    """The steps of the kind, without a reader."""
     steps = steps_of(kind)
     common = steps.shares(step_context(kind))
     return [make(common) for make in (steps.mutate, steps.judge) if make is not None]
@@ -81,7 +81,7 @@ def test_both_readers_of_a_kind_have_the_same_methods(kind: Kind) -> None:
         return
 
     class Nowhere:
-        """A transport that is never asked."""
+        """A transport without requests."""
 
     client = Client(Nowhere())  # type: ignore[arg-type]
     place = ReaderPlace(

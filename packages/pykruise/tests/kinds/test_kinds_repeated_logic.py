@@ -1,4 +1,4 @@
-"""What two parts decide alike is decided by one piece of code; of kinds it is in pods/ or plans/."""
+"""Logic that two parts share is written once; logic that kinds share is in pods/ or plans/."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ import pykruise.kinds
 from support.repeated_logic import repeated
 
 MOST_ALIKE = 5
-"""Lines of one shape that may stand twice: the head of a plan, a loop over conditions."""
+"""Most lines of the same shape that may exist twice, such as the head of a plan or a loop over conditions."""
 
 PARTS = ("kinds", "plans", "pods", "admission", "cli")
 

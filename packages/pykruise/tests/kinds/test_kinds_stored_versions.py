@@ -1,4 +1,4 @@
-"""Clients of hub versions on a cluster that stores the older ones: what is sent, and what they see.
+"""Clients of hub versions on a cluster that stores older versions: their requests, and the objects that they see.
 
 The cluster is the sandbox's API server with the definitions of a released OpenKruise: v1alpha1 alone, but for
 Advanced StatefulSets.
@@ -42,7 +42,7 @@ OLD_CLONE_SETS = older_version(CLONE_SETS)
 
 
 class Recorded(WrappedTransport):
-    """Remembers requests, and may answer one in the API server's place."""
+    """A transport that records requests, and may answer one itself."""
 
     def __init__(self, inner: Transport) -> None:
         super().__init__(inner)
@@ -58,7 +58,7 @@ class Recorded(WrappedTransport):
 
 
 class World:
-    """One API server, a client of hub versions, and one of what is stored."""
+    """An API server, a client of hub versions, and a client of the stored versions."""
 
     def __init__(self, server: ApiServer) -> None:
         self.plain = LocalTransport(server, username="admin")
@@ -177,7 +177,7 @@ async def test_a_patch_is_retried_when_another_client_writes_in_between(world: W
 
 
 async def test_owners_are_named_in_the_version_that_is_stored(world: World) -> None:
-    """A garbage collector finds no owner in a version that is not served."""
+    """The garbage collector does not find an owner in a version that is not served."""
     owner = await world.clone_set()
     reference = {
         "apiVersion": CLONE_SETS.api_version,
@@ -237,7 +237,7 @@ async def test_every_kind_is_stored_as_released_versions_store_it(world: World, 
     )
 
 
-# ── moving ───────────────────────────────────────────────────────────────────
+# ── storage migration ────────────────────────────────────────────────────────
 
 
 async def upgraded(world: World, layout: str) -> None:
@@ -260,7 +260,7 @@ async def test_objects_are_moved_to_the_hub_version_and_back(world: World) -> No
     for name in ("a", "b", "c"):
         await world.client.create(CLONE_SETS, "d", cloneset(name, updateStrategy=rolling(partition=1)))
     before = decode(await world.client.get(CLONE_SETS, "d", "a"))
-    # when there is nowhere to move them to
+    # when the other version is not served
     with pytest.raises(MoveError, match="does not serve v1beta1"):
         await moved(world, "clonesets", "v1beta1")
     await upgraded(world, "v1alpha1")
@@ -278,7 +278,7 @@ async def test_objects_are_moved_to_the_hub_version_and_back(world: World) -> No
             before["spec"],
             before["metadata"]["generation"],
         )
-        # and once more, there is nothing to do
+        # and the second time, there is nothing to do
         assert (await moved(world, "clonesets", layout))[0] == 0
 
 
@@ -307,7 +307,7 @@ async def test_advanced_stateful_sets_are_never_moved_from_v1beta1(world: World)
 
 
 def test_defaults_of_the_older_version_are_kept_in_the_conversion() -> None:
-    """A template of a released UnitedDeployment that says nothing of claims reuses them."""
+    """A template without the field reuses claims in a released UnitedDeployment."""
     template = {"cloneSetTemplate": {"spec": {"template": {}}}}
     document = {
         "apiVersion": "apps.kruise.io/v1alpha1",
@@ -321,7 +321,7 @@ def test_defaults_of_the_older_version_are_kept_in_the_conversion() -> None:
 
 
 async def test_later_created_definitions_are_discovered() -> None:
-    """A client asks before they are there, as agents and managers do that start first."""
+    """Agents and managers that start first request a kind before its definition exists."""
     server = ApiServer(
         clock=lambda: START, rng=random.Random(1), conversions=ConversionFunctions(list_conversions())
     )

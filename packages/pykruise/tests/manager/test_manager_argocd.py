@@ -1,4 +1,4 @@
-"""What Argo CD's configuration has of the kinds, as Argo CD reads it: scripts in Lua over statuses of every sort."""
+"""Argo CD's configuration of the kinds, as Argo CD uses it: Lua scripts that judge statuses of every sort."""
 
 from typing import Any
 
@@ -98,7 +98,7 @@ def test_the_conditions_decide_where_there_are_any(kind: str) -> None:
 def test_counts_decide_for_a_status_by_openkruise(
     kind: str, spec: dict[str, Any], status: dict[str, Any], wanted: str
 ) -> None:
-    # given: zeros are left out, as Go does it
+    # given: zeros are left out, as Go omits them
     rolling = {name: spec[name] for name in ("partition", "paused") if name in spec}
     strategy = {"type": spec.get("type", "RollingUpdate"), **({"rollingUpdate": rolling} if rolling else {})}
     names = {"updated": "updatedReplicas", "available": "availableReplicas"}

@@ -1,4 +1,4 @@
-"""What doctor says of budgets."""
+"""Findings of doctor about budgets."""
 
 from typing import Any
 
@@ -40,7 +40,7 @@ def test_pods_of_two_budgets_that_block_a_drain_for_ever_are_named() -> None:
         text
         == "pods p1 are covered by PodDisruptionBudgets a and b of shop: API servers evict no pod with two budgets"
     )
-    # and one of each sort, of which one never allows anything
+    # and one budget of each kind, one of which never allows a disruption
     (text,) = findings_of([guarding(3, 4)], [disruption("a", desired=2)], [tied("p1"), tied("p2")])
     assert text.startswith(
         "pods p1, p2 are covered by PodDisruptionBudget a and PodUnavailableBudget pub of shop"

@@ -1,4 +1,4 @@
-"""What doctor says of agents, from NodeImages and nodes on paper."""
+"""Findings of doctor about agents, from NodeImages and nodes without a cluster."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What doctor says of slots, from Leases on paper."""
+"""Findings of doctor about slots, from Leases without a cluster."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The manager's command line: every flag of OpenKruise's, written as Go programs take them."""
+"""The manager's command line: all flags of OpenKruise, in the syntax of Go programs."""
 
 from collections.abc import Mapping
 
@@ -13,7 +13,7 @@ from pykruise.kube.program.serving import Address
 from pykruise.manager.flags import RESYNC_S, format_flag_help, list_all_flags, parse
 from pykruise.manager.settings import ManagerSettings
 
-# What the published chart and the plain manifests pass.
+# Flags of the published chart and of the plain manifests.
 UPSTREAM = [
     "metrics-addr",
     "health-probe-addr",
@@ -249,7 +249,7 @@ def test_settings_of_the_api_server_apply_to_all_kinds() -> None:
 
 @pytest.mark.parametrize("has_daemon", [True, False])
 def test_gates_of_pulling_ahead_get_to_their_kinds(has_daemon: bool) -> None:
-    """inplace-update 6.15: one gate each, and neither without the agent on the nodes"""
+    """inplace-update 6.15: each kind has its own gate, and no gate has an effect without the agent on the nodes"""
     gates = Gates.of(PreDownloadImageForDaemonSetUpdate=True, KruiseDaemon=has_daemon)
     settings = ManagerSettings(gates=gates)
     assert settings.read_kind_settings(DAEMON_SET).pre_download is has_daemon

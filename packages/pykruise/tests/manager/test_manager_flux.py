@@ -1,4 +1,4 @@
-"""Flux' health expressions of docs/gitops.md, evaluated over statuses as kinds write them."""
+"""Flux' health expressions of docs/gitops.md, evaluated over statuses as the controllers write them."""
 
 import re
 from pathlib import Path
@@ -26,7 +26,7 @@ EXPRESSIONS = expressions()
 
 
 def health(kind: str, **status: Any) -> str:
-    """As Flux goes through them: failed, then current, else in progress."""
+    """Result of the expressions in Flux' order: failed, then current, else in progress."""
     said = EXPRESSIONS[kind]
     assert set(status) <= _fields(said["apiVersion"], kind)
     for name in ("failed", "current"):
@@ -36,7 +36,7 @@ def health(kind: str, **status: Any) -> str:
 
 
 def _fields(api_version: str, kind: str) -> set[str]:
-    """Of the status, as its definition has them."""
+    """Fields of the status in the kind's definition."""
     schema = build_structural_schema(model_of(api_version, kind))
     return set(schema["properties"]["status"]["properties"])
 

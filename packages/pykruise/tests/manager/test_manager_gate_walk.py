@@ -1,7 +1,7 @@
-"""Every feature gate, on and off, over every kind there is.
+"""Every feature gate, on and off, for every kind.
 
-A gate that is off leaves no watch, no right, and no webhook that does anything but refuse. Kinds are looped over, so
-one that comes later is covered.
+A kind whose gate is off has no watch and no permission, and its webhooks only refuse. The tests loop over all kinds,
+so new kinds are covered.
 """
 
 import asyncio
@@ -32,17 +32,17 @@ GATED = [kind for kind in ALL if kind.gates or kind.any_gate]
 
 
 def flipped(name: str) -> Gates:
-    """The defaults, but for one gate."""
+    """The default gates, except that this one is flipped."""
     return Gates.of(**{name: not GATES[name].default})
 
 
 def with_kind(kind: Kind, *, on: bool) -> Gates:
-    """Gates with which this kind is switched on, or off; all others as they are by themselves."""
+    """Gates that switch this kind on, or off; all others have their defaults."""
     return Gates.of(**dict.fromkeys((*kind.gates, *kind.any_gate), on))
 
 
 def manager_of(gates: Gates) -> Manager:
-    """Built and not run: what it would watch is known then."""
+    """A manager that does not run: its watches are known already."""
     nowhere: Any = None
     return Manager(
         Client(nowhere, rng=random.Random(1)), settings=ManagerSettings(gates=gates), rng=random.Random(1)
@@ -54,7 +54,7 @@ def watched(gates: Gates) -> set[str]:
 
 
 def read_by_others(kind: Kind, gates: Gates) -> set[str]:
-    """What other kinds that are on look at, and what every manager looks at."""
+    """Resources that other enabled kinds read, and those that every manager reads."""
     settings = ManagerSettings(gates=gates)
     others = (item for item in ALL if item is not kind and item.is_enabled(gates.__getitem__))
     return {
@@ -75,7 +75,7 @@ def verbs(rights: list[Right]) -> set[tuple[Any, ...]]:
 
 
 def written(resource: Resource, operation: str) -> AdmissionRequest:
-    """A new object, or another spec of an old one."""
+    """A new object, or an update that changes the spec."""
     doc = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": "x"}, "spec": {}}
     old = {**doc, "spec": {"other": 1}} if operation == "UPDATE" else None
     return AdmissionRequest(
@@ -90,7 +90,7 @@ def written(resource: Resource, operation: str) -> AdmissionRequest:
 
 
 def answers(kind: Kind, gates: Gates, operation: str = "CREATE") -> Iterator[AdmissionAnswer]:
-    """What the webhooks of a kind say to a new object, or to another spec."""
+    """Answers of a kind's webhooks to a new object, or to an update of its spec."""
     for rule in build_reviewers(make_admission_settings(gates)):
         names = {
             (group, name)
@@ -174,7 +174,7 @@ def test_objects_of_the_daemon_are_not_watched_allowed_or_set_without_it() -> No
     plurals = ("nodeimages", "imagepulljobs", "imagelistpulljobs", "containerrecreaterequests")
     more = ("nodepodprobes", "podprobemarkers")
     assert not {name for name in watched(WITHOUT_DAEMON) if name.partition(".")[0] in (*plurals, *more)}
-    # Workloads and SidecarSets keep the permission for objects that they would create; no agent would act on these.
+    # Workloads and SidecarSets keep the permission to create such objects; without agents they have no effect.
     why = {right.why for right in list_needed_rights(WITHOUT_DAEMON) if right.resource in (*plurals, *more)}
     assert all(
         text.endswith(
@@ -193,7 +193,7 @@ def test_objects_of_the_daemon_are_not_watched_allowed_or_set_without_it() -> No
 
 
 def resources(gates: Gates) -> set[str]:
-    """What webhooks are about."""
+    """Resources that webhooks review."""
     return {
         name.partition("/")[0]
         for rule in build_reviewers(make_admission_settings(gates))
@@ -224,7 +224,7 @@ def test_a_kind_that_is_on_is_watched_and_is_not_refused_for_its_gate(kind: Kind
 
 @pytest.mark.parametrize("gate", GATES)
 def test_every_gate_may_be_flipped_alone(gate: str) -> None:
-    """Caches, rights and webhooks are made of what is left; no kind that is on reads what has no right."""
+    """Caches, permissions and webhooks follow from the other gates; no enabled kind reads without permission."""
     gates = flipped(gate)
     rights = list_needed_rights(gates)
     readable = {
@@ -271,7 +271,7 @@ def test_a_gate_of_a_kind_brings_its_rights_and_watches_only_while_it_is_on(kind
         for gates in (off, on)
     )
     added = {views for views in after - before if str(views.resource) not in watched(off)}
-    # The API server may not serve the resources of views that are apart.
+    # The API server may not serve resources whose views are marked as apart.
     assert watched(on) - watched(off) == {str(views.resource) for views in added if not views.is_apart}
     assert {right.resource for right in kind.rights_by_gate[gate]} == {
         views.resource.plural for views in added

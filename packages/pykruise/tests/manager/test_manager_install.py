@@ -1,4 +1,4 @@
-"""Manifests of an installation: complete, safe, and under the names that users of the original know."""
+"""Manifests of an installation: complete, safe, and with the names that users of OpenKruise know."""
 
 from typing import Any
 
@@ -36,7 +36,7 @@ def container(documents: list[Document]) -> dict[str, Any]:
 def test_the_admission_policy_of_the_agents_is_installed_on_minors_that_support_it(minor: str) -> None:
     # when
     result = names(build_manifests(Installation(minor=minor)))
-    # then nothing but it and its binding is left out of older ones
+    # then manifests for older minors lack only the policy and its binding
     kinds = {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
     left_out = {kind for kind, _ in names(build_manifests(Installation())) - result}
     assert left_out == (kinds if minor in ("1.28", "1.29") else set())
@@ -113,7 +113,7 @@ def test_all_objects_are_in_the_requested_namespace() -> None:
 
 
 def test_no_webhook_of_pods_guards_the_own_namespace_or_kube_system() -> None:
-    """a sick manager cannot keep its own pods, or the cluster's, from starting"""
+    """a broken manager cannot keep its own pods, or those of the cluster, from starting"""
     documents = build_manifests(Installation())
     labels = {
         **one(documents, "Namespace", "kruise-system")["metadata"]["labels"],
@@ -167,7 +167,7 @@ def test_a_manager_outside_the_cluster_gets_its_address_everywhere_and_no_deploy
 
 @pytest.mark.parametrize("gates", [Gates(), Gates.of(KruiseDaemon=False)], ids=["agents", "no agents"])
 def test_wherever_managers_run_accounts_and_roles_are_the_same(gates: Gates) -> None:
-    """Agents run on nodes in any case; what may be done follows from the gates alone."""
+    """Agents run on nodes in any case; permissions depend on the gates alone."""
     kinds = ("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
     inside, outside = (
         [doc for doc in build_manifests(Installation(gates=gates, webhook_host=host)) if doc["kind"] in kinds]
@@ -221,7 +221,7 @@ def test_agents_run_on_every_node_with_the_runtime_s_socket_and_no_capability() 
     assert only["securityContext"]["readOnlyRootFilesystem"] is True
     mounts = {mount["mountPath"]: mount.get("readOnly") for mount in only["volumeMounts"]}
     assert mounts == {"/hostvarrun/containerd": True, "/hostvarrun/crio": True, "/tmp": None}
-    # and not the folder of everything that runs on the node, unless it is asked for
+    # and /var/run of the node is not mounted as a whole by default
     assert only["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
     named = Installation(socket_location="/run/k3s")
     other = one(build_manifests(named), "DaemonSet", "kruise-daemon")["spec"]["template"]["spec"]

@@ -1,4 +1,4 @@
-"""Karmada's interpreters of the kinds, run in Lua over objects as kinds write them."""
+"""Karmada's interpreters of the kinds, run in Lua over objects as the controllers write them."""
 
 from typing import Any
 
@@ -82,7 +82,7 @@ def test_replicas_are_interpreted_and_revised() -> None:
 
 
 def test_the_status_of_all_clusters_is_the_sum_of_theirs() -> None:
-    # given statuses as they are reflected from two clusters
+    # given the reflected statuses of two clusters
     kind = (V1BETA1, "CloneSet")
     items = [
         {
@@ -100,7 +100,7 @@ def test_the_status_of_all_clusters_is_the_sum_of_theirs() -> None:
     status = after["status"]
     assert (status["replicas"], status["readyReplicas"], status["labelSelector"]) == (5, 2, "app=web")
     assert status["observedGeneration"] == 9
-    # and one cluster that has not seen its change keeps the whole unobserved
+    # and the sum is unobserved while one cluster has not observed its change
     items[0]["status"]["generation"] = 3
     after = call(kind, "statusAggregation", "AggregateStatus(it, items)", it=desired, items=items)
     assert "observedGeneration" not in after["status"]

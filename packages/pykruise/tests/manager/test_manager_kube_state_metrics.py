@@ -1,4 +1,4 @@
-"""The file for kube-state-metrics, beside the series that the manager serves itself."""
+"""The file for kube-state-metrics, compared with the series that the manager serves itself."""
 
 from pykruise.kinds import build_crds, list_kinds
 from pykruise.manager.kube_state_metrics import build_custom_resource_state

@@ -1,4 +1,4 @@
-"""The OpenAPI file for kustomize, beside the definitions and Kubernetes' facts that it is made from."""
+"""The OpenAPI file for kustomize, compared with the definitions and the facts about Kubernetes behind it."""
 
 import json
 import re
@@ -23,7 +23,7 @@ def named() -> dict[tuple[str, str, str], Mapping[str, Any]]:
 
 
 def merged(part: Mapping[str, Any], path: str = "") -> Iterator[str]:
-    """Paths of merged lists, with what is referred to."""
+    """Paths of merged lists, references included."""
     if "$ref" in part:
         part = {**DEFINITIONS[part["$ref"].removeprefix("#/definitions/")], **part}
     if "x-kubernetes-patch-merge-key" in part:

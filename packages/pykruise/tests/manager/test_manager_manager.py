@@ -1,4 +1,4 @@
-"""The manager on the sandbox: what it waits for, what it looks at, and how it says so."""
+"""The manager on the sandbox: its start, its watches, and its reports."""
 
 import asyncio
 import logging
@@ -28,7 +28,7 @@ MANAGER = "system:serviceaccount:kruise-system:kruise-manager"
 async def running(
     place: Place, *, settings: ManagerSettings | None = None, **options: Any
 ) -> AsyncIterator[Manager]:
-    """A manager at work on a cluster."""
+    """A running manager on a cluster."""
     transport = options.pop("transport", None) or place.cluster.make_transport(MANAGER)
     rng = random.Random(1)
     client = Client(transport, clock=place.cluster.clock, rng=rng)
@@ -55,12 +55,12 @@ async def pods(place: Place, namespace: str = "default") -> int:
 async def test_a_manager_waits_for_its_crds_with_one_message_and_starts_when_they_exist(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """operations case 20; and no restart is needed"""
+    """operations case 20; no restart is needed"""
     caplog.set_level(logging.INFO, logger="pykruise")
     async with small_cluster() as place, running(place) as manager:
         # given a cluster without CRDs
         await asyncio.sleep(600.0)
-        # then it is up, and says why nothing happens, once
+        # then it is ready, and logs once why nothing happens
         assert manager.list_problems() == ()
         warnings = [
             line for line in caplog.messages if "does not serve CloneSet (clonesets.apps.kruise.io)" in line
@@ -69,7 +69,7 @@ async def test_a_manager_waits_for_its_crds_with_one_message_and_starts_when_the
         # the caches' own lines (CloneSet's, WorkloadSpread's and UnitedDeployment's), not one per try
         own = [line for line in caplog.messages if line.startswith("clonesets") and "NotFoundError" in line]
         assert len(own) <= 3 * 2
-        # when they come
+        # when the CRDs are created
         await install(place)
         await place.create(CLONE_SETS, cloneset(replicas=2))
         # then
@@ -94,7 +94,7 @@ async def test_a_missing_right_is_one_log_line_and_an_unready_manager(
             )
             assert sum(wanted in line for line in caplog.messages) == 1
             assert any(wanted in problem for problem in manager.list_problems())
-            # when it may
+            # when it may list claims
             faulty.clear()
             await place.create(CLONE_SETS, cloneset(replicas=1))
             # then
@@ -107,21 +107,21 @@ async def test_a_right_that_one_controller_lacks_holds_only_that_controller(
 ) -> None:
     async with small_cluster() as place:
         await install(place)
-        # given a manager that ends sidecars of jobs, but may not list what that is asked for with
+        # given a manager that ends sidecars of jobs, but may not list the ContainerRecreateRequests that it needs
         faulty = FaultyTransport(place.cluster.make_transport(MANAGER))
         faulty.on(reads("containerrecreaterequests"), lambda _: Answer(403, message="requests are forbidden"))
         settings = ManagerSettings(gates=Gates.of(SidecarTerminator=True))
         caplog.set_level(logging.INFO, logger="pykruise")
         async with running(place, transport=faulty, settings=settings) as manager:
             await place.create(CLONE_SETS, cloneset(replicas=2))
-            # then the others work, the log says once what is missing, and the manager is ready
+            # then the other controllers work, the log names the missing permission once, and the manager is ready
             await place.until(lambda: _has(place, 2), within_s=60.0)
             await asyncio.sleep(600.0)
             wanted = "cannot list and watch containerrecreaterequests"
             assert sum(wanted in line for line in caplog.messages) == 1
             assert manager.list_problems() == ()
             assert manager.read_stats().controllers["sidecarterminator"].reconciles == 0
-            # when it may, that controller starts too
+            # when it may list them, that controller starts, too
             faulty.clear()
             await place.until(lambda: "sidecarterminator: caches are synced" in caplog.text, within_s=60.0)
 
@@ -150,7 +150,7 @@ async def test_every_object_is_reconciled_again_after_the_resync_period() -> Non
             before = manager.read_stats()
             # when
             await asyncio.sleep(3600.0)
-            # then the CloneSet, its pod and its revision woke it, six times more or less, together or one by one
+            # then the CloneSet, its pod and its revision woke it about six times, together or one by one
             after = manager.read_stats()
             wakes = after.queues["cloneset"].adds - before.queues["cloneset"].adds
             turns = after.controllers["cloneset"].reconciles - before.controllers["cloneset"].reconciles
@@ -212,7 +212,7 @@ class Gate:
 
 
 async def test_controllers_wait_until_no_component_has_a_problem() -> None:
-    """operations pitfall 9: what was not defaulted must not be acted upon"""
+    """operations pitfall 9: the manager must not act on objects that were not defaulted"""
     async with small_cluster() as place:
         await install(place)
         gate = Gate()
@@ -236,7 +236,7 @@ async def test_a_watch_that_stays_down_while_others_are_open_makes_the_manager_u
         async with running(place, transport=faulty) as manager:
             await manager.wait_synced()
             assert manager.list_problems() == ()
-            # when the watch of nodes cannot be opened any more, and the one that is open ends
+            # when the watch of nodes cannot be opened any longer, and the open one ends
             faulty.on(watches("nodes"), lambda _: Answer(500))
             await asyncio.sleep(600.0)
             assert manager.list_problems() == ()

@@ -1,4 +1,4 @@
-"""What a manager remembers is in one table, and fits into the memory that it has."""
+"""Caches of the manager: all are in one table, and fit into its memory."""
 
 import ast
 import importlib
@@ -25,7 +25,7 @@ FOLDERS = (
     ),
 )
 SHARE = 0.6
-"""Of a manager's memory: the rest is for the program itself, and for the views of a cluster's objects."""
+"""Share of a manager's memory; the program itself and the views of a cluster's objects need the rest."""
 FINITE = {
     *(
         "types.py:_required",
@@ -40,11 +40,11 @@ FINITE = {
     *("fact_series.py:read_series", "releases.py:_gates", "releases.py:release_of"),
     *("__init__.py:_crd", "__init__.py:_folders_in", "__init__.py:_kind", "__init__.py:_shown"),
 }
-"""Functions of what the program itself has: types, modules, definitions. None takes what users or servers send."""
+"""Functions of parts of the program: types, modules, definitions. None takes data of users or servers."""
 
 
 def load_all() -> None:
-    """Each module adds its lines when it is loaded."""
+    """Import all modules, since each adds its lines to the table when it is imported."""
     list_kinds()
     for package in (pykruise.kube, pykruise.runtime):
         for item in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
@@ -57,11 +57,11 @@ def load_all() -> None:
         "plans.targets",
     ):
         importlib.import_module(f"pykruise.{name}")
-    find_decoder(POD_TEMPLATE)  # remembers from its first use on
+    find_decoder(POD_TEMPLATE)  # its cache exists from the first use on
 
 
 def decorators() -> Iterator[tuple[str, str]]:
-    """Functions of the manager that remember, each with how."""
+    """Functions of the manager that cache results, each with its decorator."""
     for folder in FOLDERS:
         for path in sorted((ROOT / "packages" / folder).rglob("*.py")):
             for node in ast.walk(ast.parse(path.read_text("utf-8"))):

@@ -1,4 +1,4 @@
-"""Metrics: known names with what really happened, after a small rollout on the sandbox."""
+"""Metrics: known names with true values, after a small rollout on the sandbox."""
 
 import asyncio
 import random
@@ -18,7 +18,7 @@ from support.faults import Answer, FaultyTransport, patches
 from support.sandbox import small_cluster
 from support.scenario import cloneset
 
-# What dashboards of controller-runtime and OpenKruise ask for.
+# Metrics that dashboards of controller-runtime and OpenKruise read.
 KNOWN = {
     "kruise_manager_is_leader",
     "leader_election_master_status",
@@ -43,7 +43,7 @@ KNOWN = {
 
 async def test_a_rollout_shows_in_the_metrics() -> None:
     async with small_cluster() as place:
-        # given a manager that leads, and one write that is refused for a missing right
+        # given a manager that leads, and a write that is refused for a missing permission
         for crd in build_crds():
             await place.create(CUSTOM_RESOURCE_DEFINITIONS, crd)
         rng = random.Random(1)

@@ -1,4 +1,4 @@
-"""Alerts and the board: what each alert fires for, and stops at; that people find what it means."""
+"""Alerts and the dashboard: the causes of each alert, its end, and its section in the docs."""
 
 import json
 import re
@@ -109,7 +109,7 @@ WRONG: dict[str, tuple[str, str]] = {
         series("pykruise_cache_lag_seconds", 0.1, resource="pods"),
     ),
 }
-"""What is wrong, and what is right, by alert."""
+"""A wrong and a right situation, by alert."""
 
 GROWING: dict[str, str] = {
     "KruiseReconcileErrors": series("controller_runtime_reconcile_errors_total", 0, controller="cloneset"),
@@ -118,7 +118,7 @@ GROWING: dict[str, str] = {
         "controller_runtime_webhook_requests_total", 0, webhook="/mutate-pod", code="500"
     ),
 }
-"""Of alerts that go by how fast a counter grows: that counter, at 0."""
+"""The counter, at 0, of each alert about a growing counter."""
 
 
 def by_name(name: str) -> Alert:
@@ -136,15 +136,15 @@ def test_an_alert_fires_after_its_duration_and_resolves_when_the_cause_ends(name
     alarm = Alarm(alert.expr, alert.for_s)
     now = 0.0
     wrong, right = WRONG[name]
-    # when it is wrong, not at once
+    # when the situation is wrong, then the alert does not fire immediately
     while now < alert.for_s:
         scrapes.add(now, wrong)
         assert alarm.at(now, scrapes) == []
         now += EVERY_S
-    # then after its time
+    # then it fires after its time
     scrapes.add(now, wrong)
     assert len(alarm.at(now, scrapes)) == 1
-    # when it is right again
+    # when the situation is right again
     scrapes.add(now + EVERY_S, right)
     assert alarm.at(now + EVERY_S, scrapes) == []
 
@@ -163,7 +163,7 @@ def test_an_alert_about_a_counter_fires_while_it_grows(name: str) -> None:
         now, count = now + EVERY_S, count + 15
     # then
     assert len(fires) == 1
-    # when it grows no more
+    # when it no longer grows
     for _ in range(80):
         scrapes.add(now, f"{sample} {count}")
         fires = alarm.at(now, scrapes)

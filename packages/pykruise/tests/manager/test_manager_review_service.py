@@ -1,4 +1,4 @@
-"""The reviews of a manager: each kind that takes part in pod admission has its reader at work."""
+"""The reviews of a manager: for each kind that takes part in pod admission, its reader runs."""
 
 import asyncio
 import random
@@ -19,7 +19,7 @@ from support.sandbox import small_cluster
 
 @asynccontextmanager
 async def service(gates: Gates) -> AsyncIterator[ReviewService]:
-    """The reviews of a manager with these gates, their readers at work."""
+    """The reviews of a manager with these gates, while their readers run."""
     async with small_cluster(nodes=0) as place:
         for crd in build_crds():
             await place.client.create(CUSTOM_RESOURCE_DEFINITIONS, "", crd)

@@ -1,4 +1,4 @@
-"""Roles: exactly what the parts declare, under OpenKruise's names, and never more for a gate that is off."""
+"""Roles: exactly the declared permissions, with OpenKruise's names, and none for a gate that is off."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -72,7 +72,7 @@ def test_the_only_wildcard_is_reading_scales_and_only_the_own_secret_can_be_read
     wild = [
         rule for rule in rules if "*" in "".join((*rule["verbs"], *rule["resources"], *rule["apiGroups"]))
     ]
-    # WorkloadSpread: workloads of kinds on its white list say by their scale how many pods they want
+    # WorkloadSpread: the scale of a workload on its white list contains its number of replicas
     assert wild == [{"apiGroups": ["*"], "resources": ["*/scale"], "verbs": ["get"]}]
     allowed = authorizer()
     own = "kruise-webhook-certs"
@@ -81,7 +81,7 @@ def test_the_only_wildcard_is_reading_scales_and_only_the_own_secret_can_be_read
         assert not allowed.allows(verb, "", "secrets", namespace=NAMESPACE, name="another")
         assert not allowed.allows(verb, "", "secrets", namespace=NAMESPACE)
         assert not allowed.allows(verb, "", "secrets", namespace="default", name=own)
-    # which cannot be named: RBAC knows no name of what is not there yet
+    # without a name: RBAC cannot restrict the creation of objects by name
     assert allowed.allows("create", "", "secrets", namespace=NAMESPACE)
     assert not allowed.allows("delete", "", "secrets", namespace=NAMESPACE, name=own)
 
@@ -140,11 +140,11 @@ def test_resource_distributions_are_for_admins() -> None:
     assert not edit.allows("patch", "apps.kruise.io", "resourcedistributions")
 
 
-# ── what kinds lend ──────────────────────────────────────────────────────────
+# ── rights that kinds lend ───────────────────────────────────────────────────
 
 
 def kubernetes_own(role: str) -> Authorizer:
-    """What API servers give this role at their start."""
+    """Rules that API servers give this role at their start."""
     policy = orjson.loads(read_package_data("pykruise.sandbox", "bootstrap_policy.json"))
     label = f"rbac.authorization.k8s.io/aggregate-to-{role}"
     rules = [
@@ -177,7 +177,7 @@ def test_a_kind_is_for_those_roles_of_kubernetes_that_may_do_all_that_it_lends(k
     assert edit.allows(*asked) is may_all("edit", kind.lends or ())
     if edit.allows(*asked):
         return
-    # then no role of Kubernetes has it, and there is one to be bound by hand
+    # then no role of Kubernetes has this right, and an administrator binds a role of its own
     assert not may_all("admin", kind.lends or ())
     by_hand = named(documents, "ClusterRole", f"kruise-{kind.resource.plural}-editor")
     assert "labels" not in by_hand["metadata"]

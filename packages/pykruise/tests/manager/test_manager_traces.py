@@ -1,4 +1,4 @@
-"""Traces of turns: a tree for each, and nothing of OpenTelemetry where no endpoint is named."""
+"""Traces of reconciles: a tree for each, and nothing of OpenTelemetry without an endpoint."""
 
 import asyncio
 import random

@@ -1,4 +1,4 @@
-"""The watchdog: a blocked event loop is logged with its stack and ended; a busy one is left alone."""
+"""The watchdog: it logs the stack of a blocked event loop and ends the process, but not that of a busy one."""
 
 import asyncio
 import subprocess
@@ -66,7 +66,7 @@ async def test_a_running_loop_is_not_reported_as_blocked() -> None:
     blocked: list[str] = []
     beats = threading.Event()
     watchdog = Watchdog(timeout_s=0.2, turn_s=0.02, on_blocked=blocked.append)
-    # when the loop is busy, but turns
+    # when the loop is busy, but not blocked
     watchdog.start()
     for _ in range(20):
         await asyncio.sleep(0.02)

@@ -1,4 +1,4 @@
-"""What webhooks count and log."""
+"""Metrics and log lines of webhooks."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Reading the content of ConfigMaps and Secrets: when it is read, what is kept, and what keeps the last record."""
+"""Content of ConfigMaps and Secrets: when it is read, what is cached, and when the last record remains."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -33,7 +33,7 @@ OPTIONAL = [
 
 
 class Server:
-    """The stored objects by name, and how often each was read."""
+    """Stored objects by name, and the number of reads."""
 
     def __init__(self, **values: str) -> None:
         self.values = values
@@ -91,7 +91,7 @@ async def test_an_object_is_read_once_for_each_of_its_versions() -> None:
     # then
     assert server.reads == 1
     assert second.view.candidate is first.view.candidate
-    # when the version is new and the content is not
+    # when the version is new and the content is the same
     server.version = 2
     third = await follow_config(view, make_read(view, server, memories))
     # then

@@ -1,4 +1,4 @@
-"""How long a refused resize is waited for."""
+"""Waiting times after refused resizes."""
 
 import pytest
 

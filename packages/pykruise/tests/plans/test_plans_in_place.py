@@ -1,4 +1,4 @@
-"""What is remembered of pods whose update in place waits: the same as would be found again."""
+"""Cached progress of pods that update in place: always equal to the progress that is computed again."""
 
 import json
 from typing import Any
@@ -24,7 +24,7 @@ WAITS = InPlaceProgress(waits="its in-place update is under way")
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Names of the pods that were really looked at; all of them wait, and web-later only until 20."""
+    """Names of the pods whose progress was computed; all of them wait, and web-later only until 20."""
     names: list[str] = []
 
     def go_on(pod: PodView, *, now: Instant, settings: InPlaceSettings) -> InPlaceProgress:
@@ -38,7 +38,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 class Plans:
-    """Plans for one owner, one after another: each begins with what the last one has seen."""
+    """Plans for one owner, one after another: each begins with the cache of the last one."""
 
     def __init__(self) -> None:
         self.seen = SeenInPlace()
@@ -46,7 +46,7 @@ class Plans:
     def look(
         self, *pods: PodView, now: Instant = 10.0, settings: InPlaceSettings | None = None
     ) -> list[InPlaceProgress]:
-        """One plan, which asks about these pods."""
+        """One plan, which asks for the progress of these pods."""
         recall = Recall(self.seen)
         progresses = [
             recall.find_progress(pod, now=now, settings=settings or InPlaceSettings()) for pod in pods
@@ -65,7 +65,7 @@ def test_a_waiting_pod_is_evaluated_again_only_when_it_has_changed(asked: list[s
     plans = Plans()
     assert plans.look(POD) == plans.look(POD) == plans.look(POD) == [WAITS]
     assert asked == ["web-a"]
-    # when there is another version of it
+    # when there is a newer version of the pod
     plans.look(PodView(namespace="default", name="web-a", uid="uid-a", resource_version=6))
     # then
     assert asked == ["web-a", "web-a"]
@@ -90,7 +90,7 @@ def test_changed_settings_require_a_new_comparison(asked: list[str]) -> None:
 
 
 def test_a_pod_with_a_due_write_is_evaluated_every_time(asked: list[str]) -> None:
-    """Its writes carry the time, and the version that they insist on."""
+    """Its writes contain the time, and the version that they require."""
     plans, done = Plans(), pod("web-done")
     plans.look(done)
     plans.look(done)
@@ -101,9 +101,9 @@ def test_a_pod_that_a_plan_did_not_evaluate_is_forgotten(asked: list[str]) -> No
     # given
     plans, other = Plans(), pod("web-b")
     plans.look(POD, other)
-    # when a plan does not ask about it
+    # when a plan does not ask about the pod
     plans.look(other)
-    # then the next one that does looks at it, and the other is still known
+    # then the next one that asks computes its progress, and the other pod is still cached
     plans.look(POD, other)
     assert asked == ["web-a", "web-b", "web-a"]
 
@@ -131,7 +131,7 @@ def test_two_revisions_are_compared_once_per_set_of_options(monkeypatch: pytest.
 
     # when
     result = [ask(old), ask(old), ask(old, grace_seconds=5), ask(None), ask(revision_view("web-1")), ask(old)]
-    # then another value of the same revision is compared anew, and so is what is asked otherwise
+    # then another value of the same revision is compared again, and so is a question with other options
     assert len(compared) == 4
     assert result[0] is result[1] is result[5]
     assert isinstance(result[2], UpdateSpec)
@@ -145,8 +145,8 @@ def revision_view(name: str) -> RevisionView:
 
 
 def test_revisions_that_are_not_the_same_many_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Values of revisions that are gone are let go in the end."""
-    # given as many as are remembered
+    """Values of revisions that no longer exist leave the cache in the end."""
+    # given as many comparisons as are cached
     compared: list[Template | None] = []
 
     def difference(old: Template | None, _: Template | None, **__: Any) -> NotInPlace:
@@ -157,7 +157,7 @@ def test_revisions_that_are_not_the_same_many_are_remembered(monkeypatch: pytest
     recall, new = Recall(), revision_view("web-2")
 
     def ask(*olds: RevisionView) -> int:
-        """Comparisons that it takes."""
+        """Number of comparisons for these questions."""
         before = len(compared)
         for old in olds:
             recall.find_difference(
@@ -169,12 +169,12 @@ def test_revisions_that_are_not_the_same_many_are_remembered(monkeypatch: pytest
     assert ask(*olds[:64], *olds[:64]) == 64
     # when there is one more
     assert ask(olds[64], olds[64]) == 1
-    # then all are compared anew
+    # then all are compared again
     assert ask(olds[0]) == 1
 
 
 class Compared(Recall):
-    """Remembers the revisions that it compared."""
+    """A Recall that records the revisions that it compared."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -208,9 +208,9 @@ def test_pods_of_one_revision_are_compared_once() -> None:
     result = differences(compared)
     expected = [change, change, NotInPlace("number 2"), change]
     assert [result.find_difference(pod) for pod in pods] == expected
-    # and that one is not stored any more is known too
+    # and a revision that is no longer stored is known, too
     assert compared.asked == ["web-1", ""]
-    # and all together have the same answers
+    # and all of them together have the same answers
     assert result.split(pods) == (
         [(pods[0], change), (pods[1], change), (pods[3], change)],
         {"2": "number 2"},

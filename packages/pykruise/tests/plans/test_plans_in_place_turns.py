@@ -1,4 +1,4 @@
-"""The next turn of a pod on its way to another revision in place."""
+"""The next step of a pod that updates to another revision in place."""
 
 from typing import Any
 
@@ -38,7 +38,7 @@ def pod(state: str = "Normal", *, hooked: bool = False, serving: bool = True, **
 
 
 def turn(pod: PodView, hook: LifecycleHook | None) -> tuple[list[Patch], str]:
-    """The writes, and the code of what the pod waits for."""
+    """The writes, and the code of the reason why the pod waits."""
     target = TurnTarget(
         revision="web-2",
         labels={keys.REVISION_LABEL: "web-2"},
@@ -111,7 +111,7 @@ def test_a_pod_with_a_hook_is_prepared_first() -> None:
     patch = prepared(pod(hooked=True), LABELS)
     assert patch.body["metadata"]["labels"].keys() == {keys.STATE_LABEL}
     assert (patch.subresource, patch.resource_version) == ("", "")
-    # and one that holds by a finalizer too
+    # and a hook that holds pods by a finalizer, too
     patch = prepared(pod(finalizers=("example.com/hook",)), FINALIZERS)
     assert "finalizers" not in patch.body["metadata"]
 
@@ -137,14 +137,14 @@ def test_a_hook_that_takes_pods_out_of_service_does_so_in_the_same_write() -> No
     (condition,) = patch.body["status"]["conditions"]
     assert (condition["type"], condition["status"]) == (keys.KRUISE_POD_READY, "False")
     assert (patch.subresource, patch.resource_version) == ("status", "5")
-    # where the pod has the readiness gate for that
+    # if the pod has the readiness gate for that
     patch = prepared(pod(hooked=True), MARKING)
     assert ("status" in patch.body, patch.subresource, patch.resource_version) == (False, "", "")
-    # and the hook is to
+    # and the hook demands it
     patch = prepared(pod(hooked=True, readiness_gates=(keys.KRUISE_POD_READY,)), LABELS)
     assert "status" not in patch.body
 
 
 def test_a_pod_that_is_not_ready_prepares_only_at_the_version_that_was_seen() -> None:
-    """It may have become ready meanwhile, and then it costs a place in the budget."""
+    """It may have become ready since, and would then count against the budget."""
     assert prepared(pod(hooked=True, serving=False), LABELS).resource_version == "5"

@@ -1,4 +1,4 @@
-"""What the rest of the program asks of a kind."""
+"""Properties of a kind that other parts of the program use."""
 
 from typing import Annotated, Any, get_type_hints
 
@@ -16,25 +16,25 @@ CREWS = Resource("example.com", "v1beta1", "crews", "Crew")
 
 
 class Spec(msgspec.Struct):
-    """What is wanted."""
+    """The spec of the stored version."""
 
     size: int = 0
 
 
 class OldSpec(msgspec.Struct):
-    """What was wanted."""
+    """The spec of the old version."""
 
     count: int = 0
 
 
 class Crew(msgspec.Struct):
-    """As it is stored."""
+    """The kind in the stored version."""
 
     spec: Annotated[Spec | None, msgspec.Meta(description="What is wanted.")] = None
 
 
 class OldCrew(msgspec.Struct):
-    """As it was."""
+    """The kind in the old version."""
 
     spec: OldSpec | None = None
 
@@ -55,7 +55,7 @@ def fields_of(crd: Document | None) -> dict[str, list[str]]:
 
 
 def test_a_kind_is_named_after_its_objects_and_a_controller_of_others_after_itself() -> None:
-    # given what is done to pods, which are no kind of ours
+    # given a part for pods, which are no kind of OpenKruise
     control = CLONE_SET.control
     assert control is not None
     readiness = msgspec.structs.replace(control, name="pod-readiness")

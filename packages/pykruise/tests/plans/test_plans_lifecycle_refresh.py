@@ -1,4 +1,4 @@
-"""Bringing pods into service: which writes, which waits, and when to look again."""
+"""Bringing pods into service: the writes, the pods that wait, and the time of the next look."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,7 +32,7 @@ def pod(name: str = "a", **fields: Any) -> PodView:
 
 
 def in_grace(name: str, *, since_s: float, text: str = "") -> PodView:
-    """In a grace period of 10 s since so long; `text`: what its annotation says instead."""
+    """A pod whose grace period of 10 s began `since_s` seconds ago; `text` replaces its grace annotation."""
     state = {"revision": "web-2", "updateTimestamp": format_time(NOW - since_s)}
     grace = {"revision": "web-2", "containerImages": {"main": "nginx:2"}, "graceSeconds": 10}
     return pod(
@@ -53,7 +53,7 @@ def refreshed(
     recall: Recall | None = None,
     asked: list[str] | None = None,
 ) -> PlanPhase:
-    """`due`: names of the pods to which something is due; `asked`: gets the names of those that are asked about."""
+    """The phase; pods in `due` need a change, and `asked` gets the names of the pods that are examined."""
 
     def decide(pod: PodView, _: InPlaceProgress) -> ChangePod | Reason:
         if asked is not None:
@@ -85,7 +85,7 @@ def test_a_pod_that_waits_for_nothing_has_no_reason() -> None:
 
 
 def test_a_new_pod_may_change_while_it_gets_its_conditions() -> None:
-    """Unlike one whose update ends: another one may have begun."""
+    """A pod whose update ends is different: another update may have begun."""
 
     new = pod("a", open_gates=BOTH, readiness_gates=BOTH, node_name="n1")
     decide = partial(bring_into_service, now=NOW)
@@ -128,7 +128,7 @@ def resized_after_grace() -> PodView:
 
 
 def test_a_resize_that_ends_a_grace_period_is_among_the_last_writes() -> None:
-    """The API server may refuse it each time."""
+    """The API server may refuse the resize each time."""
 
     def decide(pod: PodView, _: InPlaceProgress) -> ChangePod:
         return ChangePod(pod=pod, conditions=[TRUE], because="due")
@@ -184,13 +184,13 @@ def test_in_place_progress_of_a_pod_is_kept_until_a_plan_has_evaluated_all_other
     # given
     waiting = in_grace("waiting", since_s=2)
     first, seen = looked_at([waiting], seen=SeenInPlace())
-    # when a plan does not come to it
+    # when a plan does not examine the pod
     names = [f"web-{number}" for number in range(MOST_AT_ONCE + 1)]
     _, seen = looked_at([*(pod(name) for name in names), waiting], due=names, seen=seen)
-    # then it is still known, and the answer is the same value
+    # then the pod is still cached, and the answer is the same value
     again, seen = looked_at([waiting], seen=seen)
     assert again["waiting"] is first["waiting"]
-    # and forgotten, when a plan has looked at all and it was not there
+    # and it is forgotten after a plan that examined all pods and did not find it
     _, seen = looked_at([], seen=seen)
     assert seen == SeenInPlace()
     anew, _ = looked_at([waiting], seen=seen)
@@ -201,12 +201,12 @@ def test_in_place_progress_of_a_pod_is_kept_until_a_plan_has_evaluated_all_other
 def looked_at(
     pods: list[PodView], *, seen: SeenInPlace, due: Sequence[str] = ()
 ) -> tuple[Mapping[str, Reason], SeenInPlace]:
-    """Why pods are left alone, and what the next plan begins with."""
+    """Reasons why pods are left unchanged, and the cache for the next plan."""
     recall = Recall(seen)
     return refreshed(pods, due=due, recall=recall).skipped, recall.seen
 
 
-# ── what is due ──────────────────────────────────────────────────────────────
+# ── due changes ──────────────────────────────────────────────────────────────
 
 
 def due(pod: PodView, progress: InPlaceProgress, *released: Document) -> list[tuple[str, str]]:
@@ -298,7 +298,7 @@ HELD = pod(conditions=(ConditionView(keys.IN_PLACE_READY, "False"),))
 def test_all_due_changes_are_one_write(
     item: PodView, conditions: list[Document], labels: dict[str, str], is_complete: bool, unchanged: bool
 ) -> None:
-    """Of the very pod that was looked at where another update may have begun since."""
+    """The write requires the unchanged pod if another update may have begun since."""
     progress = InPlaceProgress(is_complete=is_complete)
     change = bring_into_service(item, progress, released=conditions, labels=labels, now=NOW)
     assert change is not None

@@ -16,7 +16,7 @@ STATES = ("not ready", "cordoned", "labelled")
 
 
 def make_node(name: str, state: str = "") -> NodeView:
-    """Return a node; `state`: why it is out of service, empty if it is in service."""
+    """A node; `state`: why it is out of service, empty if it is in service."""
     taints = {
         "not ready": (Taint(key="node.kubernetes.io/unreachable", effect="NoExecute"),),
         "cordoned": (Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule"),),
@@ -33,7 +33,7 @@ def set_options(builder: StatefulSetBuilder | CloneSetBuilder, ignore: str) -> N
 
 
 def stateful(down: str, *, ignore: str, budget: int, state: str) -> StatefulSetBuilder:
-    """Five old pods, each on a node of its own; those in `down` are not ready."""
+    """Five pods of an old revision, each on its own node; those in `down` are not ready."""
     builder = statefulset(5, parallel=True, maxUnavailable=budget).all_old()
     for ordinal in range(5):
         is_down = str(ordinal) in down.split()

@@ -1,4 +1,4 @@
-"""Adopting orphans, releasing what no longer matches, and what is stored of revisions."""
+"""Adopting orphans, releasing objects that no longer match, and changes of stored revisions."""
 
 from typing import Any
 
@@ -47,10 +47,10 @@ def test_orphans_are_adopted_after_the_adopter_is_read_again(pods: list[Any], re
     assert result.keys() == {pod.name for pod in (*pods, *revisions)}
     assert all(patch.body["metadata"]["ownerReferences"] == [ADOPTER.reference] for patch in result.values())
     if pods:
-        # only as it was seen: its labels are why
+        # only in the version that was seen, since its labels are the reason
         assert result["a"].resource_version == "5"
     if revisions:
-        # with the selector that pods are managed by from now on
+        # with the selector that selects the pods from now on
         assert result["web-1"].body["metadata"]["annotations"] == record_of(SELECTOR)
 
 

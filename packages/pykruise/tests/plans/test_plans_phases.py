@@ -1,4 +1,4 @@
-"""Decisions that phases of every kind take about a pod, and their writes."""
+"""Decisions that phases of all kinds make about a pod, and their writes."""
 
 from typing import Any
 
@@ -72,7 +72,7 @@ def deletion(pod: PodView, hook: LifecycleHook | None = None) -> tuple[Step | No
 def test_a_pod_that_nothing_holds_is_deleted(
     item: PodView, hook: LifecycleHook | None, insists: bool
 ) -> None:
-    """As it was seen, where another version of it might stay."""
+    """The deletion requires the version that was seen if a newer version might stay."""
     step, waits = deletion(item, hook)
     assert step is not None
     assert waits is None
@@ -83,7 +83,7 @@ def test_a_pod_that_nothing_holds_is_deleted(
 
 
 def prepared(pod: PodView, hook: LifecycleHook) -> tuple[Document, str, str]:
-    """Of the one patch: its body, subresource, and the version that it insists on."""
+    """The single patch: its body, its subresource, and the version that it requires."""
     step, waits = deletion(pod, hook)
     assert step is not None
     assert waits is None
@@ -93,7 +93,7 @@ def prepared(pod: PodView, hook: LifecycleHook) -> tuple[Document, str, str]:
 
 @pytest.mark.parametrize(("serving", "version"), [(True, ""), (False, "5")])
 def test_a_pod_that_its_hook_holds_prepares_first(serving: bool, version: str) -> None:
-    """A pod that goes because it does not serve must not have become ready meanwhile."""
+    """A pod that is deleted because it does not serve must not have become ready since."""
     body, subresource, insists_on = prepared(pod(hooked=True, serving=serving), HOOK)
     assert body["metadata"]["labels"] == {keys.STATE_LABEL: "PreparingDelete"}
     assert ("status" in body, subresource, insists_on) == (False, "", version)
@@ -101,7 +101,7 @@ def test_a_pod_that_its_hook_holds_prepares_first(serving: bool, version: str) -
 
 @pytest.mark.parametrize("state", ["Normal", "PreparingDelete"])
 def test_a_hook_that_takes_pods_out_of_service_does_so_in_the_same_write(state: str) -> None:
-    """Also when the pod has prepared before the hook was to do so."""
+    """The same write is made for a pod that has prepared before the hook was changed."""
     body, subresource, insists_on = prepared(pod(hooked=True, state=state, readiness_gates=GATES), MARKING)
     (condition,) = body["status"]["conditions"]
     assert (condition["type"], condition["status"]) == (keys.KRUISE_POD_READY, "False")
@@ -155,9 +155,8 @@ def test_a_pod_gets_metadata_and_conditions_in_one_write(
 def test_only_the_first_write_requires_the_version_that_was_seen(
     checked: bool, is_serving: bool, insists_on: str
 ) -> None:
-    """After it, that version is gone. A pod that does not serve may have become ready meanwhile, and then its update
-    costs a place in the budget.
-    """
+    """The pod's version changes with the first write. A pod that does not serve may have become ready since, and
+    its update would then count against the budget."""
     writes = [
         PodPatch(body={}, because="resize", subresource="resize", checked=checked),
         PodPatch(body={}, because="images", checked=checked),
@@ -170,12 +169,12 @@ def test_only_the_first_write_requires_the_version_that_was_seen(
         ("", ""),
         ("", ""),
     ]
-    # and the event comes after the last
+    # and the event is recorded after the last write
     assert [step.done is not None for step in steps] == [False, False, True]
 
 
 def test_a_dry_run_insists_like_the_first_write_after_it() -> None:
-    """It changes nothing, so the write after it finds the same version."""
+    """A dry run changes nothing, so the write after it finds the same version."""
     writes = [
         PodPatch(body={}, because="asks", subresource="resize", is_dry_run=True),
         PodPatch(body={}, because="images"),
@@ -243,7 +242,7 @@ def test_a_stage_without_writes_does_not_exist() -> None:
     assert stage_of(Purpose.UPDATE_PODS, []) == ()
     (stage,) = stage_of(Purpose.UPDATE_PODS, [Chain(subject="a", steps=())])
     assert stage.purpose == Purpose.UPDATE_PODS
-    # and neither of decisions
+    # and no writes without decisions
     due = ChangePod(pod=pod(), because="due")
     phase = PlanPhase(
         decided=(

@@ -1,4 +1,4 @@
-"""Annotations of pods that no view keeps are asked for once a version of a pod."""
+"""Annotations of pods that no view keeps are read once for each version of a pod."""
 
 import random
 from typing import Any
@@ -60,7 +60,7 @@ async def test_a_pod_is_read_again_only_when_it_has_changed() -> None:
     await asking.about(pod("a"), pod("b"))
     assert await asking.about(pod("a"), pod("b")) == {A: {"x": "1"}, B: {}}
     assert asking.asked == ["a", "b"]
-    # when one has another version
+    # when one pod has another version
     result = await asking.about(pod("a", 2), pod("b"))
     # then
     assert result == {A: {"x": "2"}, B: {}}

@@ -1,4 +1,4 @@
-"""When images would not be there in time."""
+"""Images that would not be on the nodes in time."""
 
 import pytest
 

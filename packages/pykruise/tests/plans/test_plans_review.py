@@ -1,4 +1,4 @@
-"""What reviews may ask of the cluster."""
+"""Reads of the cluster by reviews."""
 
 import json
 import random
@@ -100,7 +100,7 @@ async def test_lookups_beside_the_loop_are_executed_on_the_loop() -> None:
         beside.trial(SECRET),
         beside.readers["budget"].pods("shop", "web-0"),
     ]
-    # then nothing was asked yet
+    # then nothing was read yet
     assert all(isinstance(item, OnLoop) for item in asked)
     assert transport.asked == []
     assert await asked[0].work() == POD

@@ -1,4 +1,4 @@
-"""Pods that a selector means, found by their labels."""
+"""Pods that a selector selects, found by their labels."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Workloads whose pods others look after: how they are seen, and read where no cache has them."""
+"""Workloads whose pods other objects manage: their views, and their reads if no cache has them."""
 
 import asyncio
 from collections.abc import Awaitable, Mapping
@@ -47,7 +47,7 @@ def view(metadata: Document | None = None, **fields: Any) -> TargetView:
     return project_target(orjson.dumps({"metadata": {"name": "web", **(metadata or {})}, **fields}))
 
 
-# ── how they are seen ────────────────────────────────────────────────────────
+# ── views ────────────────────────────────────────────────────────────────────
 
 NOTHING = TargetView(namespace="", name="web", uid="", resource_version=0)
 NULLS = {"labels": None, "annotations": None, "ownerReferences": None, "deletionTimestamp": None}
@@ -135,7 +135,7 @@ def test_a_deployment_and_its_replica_set_have_the_same_template() -> None:
     assert (
         digest({"labels": {**labels, "pod-template-hash": "h1"}, "creationTimestamp": None}) == of_deployment
     )
-    # and anything else makes another one
+    # and any other change makes a new view
     others = (
         digest({"labels": {"app": "other"}}),
         digest({"labels": labels, "annotations": {"a": "b"}}),
@@ -173,7 +173,7 @@ def test_workloads_are_found_by_their_controller() -> None:
     key = TARGET_VIEWS[REPLICA_SET].indexes[BY_CONTROLLER]
     assert key(msgspec.structs.replace(NOTHING, controller_uid="above")) == ("above",)
     assert key(NOTHING) == ()
-    # and those with a controller of their own here are mirrored apart from it
+    # and workloads with a controller of pykruise have a cache of their own
     assert [views.resource for views in TARGET_VIEWS.values() if views.is_apart] == [
         targets.CLONE_SETS,
         targets.STATEFUL_SETS_OF_KRUISE,
@@ -184,7 +184,7 @@ def test_workloads_are_found_by_their_controller() -> None:
 
 
 def known(*, controller: str, deployment: str | None = None) -> Mirrors:
-    """The ReplicaSet web-app-h1, and perhaps a Deployment web-app."""
+    """The ReplicaSet web-app-h1, and optionally a Deployment web-app."""
     replica_set = view({"name": "web-app-h1", "namespace": "shop"})
     views = (TARGET_VIEWS[REPLICA_SET], TARGET_VIEWS[DEPLOYMENT])
     return Mirrors(
@@ -223,7 +223,7 @@ WIDGETS = {"resources": [{"name": "widgets", "kind": "Widget"}]}
 
 
 class Server:
-    """Objects by plural and name, as an API server answers; `asked`: what it was asked for."""
+    """Objects by plural and name, as an API server returns them; `asked`: the requests."""
 
     def __init__(self) -> None:
         self.objects: dict[tuple[str, str], Document] = {}
@@ -256,16 +256,16 @@ def server() -> Server:
 def test_a_workload_is_read_of_any_kind_that_is_served(server: Server) -> None:
     reader = WorkloadReader(lambda: server)  # type: ignore[arg-type]  # as much of a client as is used
     server.objects = {("clonesets", "web"): {"kind": "CloneSet"}, ("widgets", "w"): {"kind": "Widget"}}
-    # a kind that is known
+    # a known kind
     assert run(reader.read(GroupKind("apps.kruise.io", "CloneSet"), "shop", "web", version="v1")) is not None
     assert server.asked == [f"{CLONE_SETS.version} clonesets shop/web"]
     assert run(reader.read(DEPLOYMENT, "shop", "web")) is None
-    # another one, of the version that is asked for, and its scale
+    # another kind, in the version that is requested, and its scale
     widget = GroupKind("example.com", "Widget")
     assert run(reader.read(widget, "shop", "w", version="v1alpha1")) == {"kind": "Widget"}
     assert run(reader.read_scale(widget, "shop", "w", version="v1alpha1")) is not None
     assert server.asked[-2:] == ["v1alpha1 widgets shop/w", "v1alpha1 widgets shop/w scale"]
-    # and one that is not served
+    # and a kind that is not served
     assert run(reader.read(GroupKind("example.com", "Gadget"), "shop", "g")) is None
 
 
@@ -322,7 +322,7 @@ def test_too_many_cached_owners_are_all_dropped(server: Server, monkeypatch: pyt
     server.objects |= {("replicasets", name): controlled("d1") for name in "abc"}
 
     def ask(*names: str) -> int:
-        """Requests that it takes."""
+        """Number of requests for these owners."""
         before = len(server.asked)
         for name in names:
             run(reader.read_controller(owner(name=name), "shop"))

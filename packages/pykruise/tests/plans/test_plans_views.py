@@ -1,4 +1,4 @@
-"""What kinds see of a cluster, and by what they look it up."""
+"""Views of the kinds, and the keys by which the kinds find objects."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -27,7 +27,7 @@ from pykruise.runtime.listed_objects import Listed
 from pykruise.runtime.read import Around, Memories, Mirrors
 
 LONG = "w" * 230
-"""The name of a workload, of which its revisions have the first 223 characters."""
+"""The name of a workload; names of its revisions begin with its first 223 characters."""
 
 
 def revision(name: str, *, owner: str = "other", namespace: str = "shop") -> RevisionView:

@@ -1,4 +1,4 @@
-"""Which conditions are events too."""
+"""Conditions that are reported as events, too."""
 
 import pytest
 

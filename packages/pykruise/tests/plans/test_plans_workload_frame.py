@@ -1,4 +1,4 @@
-"""What plans of workloads begin and end with."""
+"""Stages at the beginning and the end of each plan of a workload."""
 
 from typing import Any
 
@@ -60,7 +60,7 @@ def test_a_plan_is_requeued_for_the_first_change_by_time_alone(
 
 def test_while_the_selector_guard_holds_nothing_is_waited_for() -> None:
     assert [condition.type for condition in set_mismatch(None, "why", now=NOW)] == ["SelectorMismatch"]
-    # given others, and the guard's own of before
+    # given other conditions, and an older one of the guard
     stored = [
         PlainCondition(type=kind, status="True", last_transition_time="2026-01-01T00:00:00Z")
         for kind in ("Waiting", "FailedUpdatePod", "SelectorMismatch")

@@ -1,4 +1,4 @@
-"""Revisions around a workload: one of an owner of before counts only if the API server still has it."""
+"""Revisions of a workload: one of an earlier owner counts only if the API server still has it."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ BEFORE, MADE = 100.0, 200.0
 
 
 class Server:
-    """It has the revision of this uid, or none."""
+    """An API server with the revision of this uid, or without any."""
 
     def __init__(self, uid: str) -> None:
         self._uid = uid
@@ -29,7 +29,7 @@ class Server:
 
 
 class Reading:
-    """As much of a Read as it needs."""
+    """The parts of a Read that the code under test uses."""
 
     def __init__(self, live: Server) -> None:
         self.live = live

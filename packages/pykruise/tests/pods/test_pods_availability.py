@@ -1,4 +1,4 @@
-"""When a pod is available, and when that changes by time alone."""
+"""Availability of pods, and the time when it changes without an event."""
 
 import pytest
 
@@ -40,7 +40,7 @@ def test_the_next_instant_is_the_earliest_that_still_lies_ahead() -> None:
 
 
 def test_pods_that_cannot_become_available_by_time_alone_name_no_instant() -> None:
-    # given pods that became ready a moment ago, or do not say when
+    # given pods that became ready a moment ago, or do not show when
     builder = cloneset(3).ready_for(5, "a", "b").in_state("PreparingNormal", "a").not_ready("b")
     builder.set_condition("c", "Ready", "True", lastTransitionTime=None)
     # then
@@ -75,7 +75,7 @@ def test_a_plan_at_the_next_available_time_sees_the_pod_available() -> None:
     assert is_available(pods[0], min_ready_seconds=30, now=then)
 
 
-# Names
+# Pod names
 
 
 def test_the_same_source_gives_the_same_ids_sorted_and_unused() -> None:
@@ -89,7 +89,7 @@ def test_the_same_source_gives_the_same_ids_sorted_and_unused() -> None:
 
 
 def test_many_ids_drawn_together_are_unique() -> None:
-    """Five characters are drawn twice now and then: with this seed once in 2,000."""
+    """Ids of five characters are drawn twice sometimes: with this seed once in 2,000."""
     ids = IdSource(4).draw_ids(2000, used=())
     assert len(set(ids)) == len(ids) == 2000
 

@@ -1,4 +1,4 @@
-"""The rules of budgets: what is read of one, which pods count, who may go and what is stored. Numbers are cases of the
+"""The rules of budgets: views of budgets, pods that count, answers, and writes. Numbers are cases of the
 specification of PodUnavailableBudget."""
 
 from collections.abc import Mapping
@@ -36,11 +36,11 @@ SETTINGS = InPlaceSettings()
 
 
 def of(doc: Document, **spec: Any) -> Document:
-    """A stored budget with these fields of its spec in place of others."""
+    """The budget with this spec."""
     return {**doc, "spec": spec}
 
 
-# ── what is read ─────────────────────────────────────────────────────────────
+# ── views of budgets ─────────────────────────────────────────────────────────
 
 
 def test_a_budget_with_the_least_that_can_be_stored() -> None:
@@ -156,7 +156,7 @@ def test_the_v1alpha1_annotation_counts_when_a_field_is_empty(
     assert (result.operations, result.total) == (operations, total)
 
 
-# ── which budget, which operations ───────────────────────────────────────────
+# ── budgets and operations ───────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
@@ -229,10 +229,10 @@ def test_a_record_is_of_a_pod_that_is_not_younger(
         ({"disruptedPods": {"p1": ago(10)}}, False),
         ({"unavailablePods": {"p1": ago(4)}}, True),
         ({"unavailablePods": {"p1": ago(5)}}, False),
-        # of two records the one that lasts
+        # the younger of two records counts
         ({"disruptedPods": {"p1": ago(15)}, "unavailablePods": {"p1": ago(4)}}, True),
         ({"disruptedPods": {"p1": "no time"}}, False),
-        # of a pod that was there before
+        # an older pod with the same name was recorded
         ({"disruptedPods": {"p1": ago(7)}}, None),
         ({}, False),
     ],
@@ -244,7 +244,7 @@ def test_a_record_allows_its_pod_again_for_half_of_its_lifetime_case_37(
     assert is_admitted_again(view(budget(status=status)), known, now=NOW) is bool(lets)
 
 
-# ── asked ────────────────────────────────────────────────────────────────────
+# ── answers ──────────────────────────────────────────────────────────────────
 
 
 def answer_of(
@@ -326,12 +326,12 @@ def test_an_unreadable_ignored_selector_refuses_ready_pods_only() -> None:
     answer = answer_of(doc, tied("p1"))
     assert (answer.code, answer.spends, bool(answer.refusal)) == (RefusalCode.INVALID, False, True)
     assert answer_of(doc, tied("p1", ready=False)) == BudgetAnswer()
-    # and one that means other pods changes nothing
+    # and a selector for other pods changes nothing
     doc = budget(status=allowed(0), ignoredPodSelector={"matchLabels": {"app": "other"}})
     assert answer_of(doc, tied("p1")).code == RefusalCode.EXHAUSTED
 
 
-# ── stored ───────────────────────────────────────────────────────────────────
+# ── writes ───────────────────────────────────────────────────────────────────
 
 
 def test_a_spent_disruption_is_recorded_by_its_operation_pitfall_8() -> None:
@@ -355,18 +355,18 @@ def test_a_spent_disruption_is_recorded_by_its_operation_pitfall_8() -> None:
     ("operation", "field"), [(Operation.UPDATE, "unavailablePods"), (Operation.DELETE, "disruptedPods")]
 )
 def test_only_lists_that_change_are_written(operation: Operation, field: str) -> None:
-    # given a budget that says it has nothing, as one has whose controller died in between
+    # given a status without lists, as a controller leaves it that ends between two writes
     known = view(budget(status={"unavailableAllowed": 1}))
     assert spend_patch(known, {"p1": operation}, now=NOW) == {
         "status": {"unavailableAllowed": 0, "currentAvailable": 0, field: {"p1": ago(0)}}
     }
 
 
-# ── which pods count ─────────────────────────────────────────────────────────
+# ── pods that count ──────────────────────────────────────────────────────────
 
 
 def images(*given: tuple[str, str, str], annotations: Mapping[str, str] | None = None) -> Document:
-    """A pod with these containers: name, image, and image id as it is reported (empty: it is not)."""
+    """A pod with these containers: name, image, and image id in the status (empty: no status)."""
     document = pod("p1", annotations=annotations)
     document["spec"]["containers"] = [{"name": name, "image": image} for name, image, _ in given]
     document["status"]["containerStatuses"] = [
@@ -378,7 +378,7 @@ def images(*given: tuple[str, str, str], annotations: Mapping[str, str] | None =
 
 
 def updated(**last: str) -> dict[str, str]:
-    """Annotations of a pod whose sidecars were updated in place; image ids from before, by container."""
+    """Annotations of a pod whose sidecars were updated in place; previous image ids by container."""
     statuses = {name: {"imageID": image_id} for name, image_id in last.items()}
     return {
         keys.SIDECARSET_LIST_ANNOTATION: "log",
@@ -387,14 +387,14 @@ def updated(**last: str) -> dict[str, str]:
 
 
 def sidecar(image: str, running: str, image_id: str, annotations: Mapping[str, str]) -> Document:
-    """A pod with a container of this image, which runs another."""
+    """A pod with a container of this image, which still runs another one."""
     document = images(("log", image, "x"), annotations=annotations)
     document["status"]["containerStatuses"][0] |= {"image": running, "imageID": image_id}
     return document
 
 
 def beside_main(document: Document) -> Document:
-    """The pod with one container more, which was never updated."""
+    """The pod with another container, which was never updated."""
     document["spec"]["containers"].insert(0, {"name": "main", "image": "web:1"})
     status = {"name": "main", "image": "web:1", "imageID": "x", "ready": True}
     document["status"]["containerStatuses"].insert(0, status)
@@ -416,11 +416,11 @@ BEGUN = {
         (pod("p1", phase="Pending"), False),
         (pod("p1", deleting=True), False),
         (pod("p1", labels={"unavailable-pod.kruise.io/x": ""}), False),
-        # by digest: another one is reported, none is, or that one
+        # by digest: the status has another digest, none, or that one
         (images(("main", f"web@{DIGEST}", f"docker.io/web@{OTHER}")), False),
         (images(("main", f"web@{DIGEST}", "")), False),
         (images(("main", f"web@{DIGEST}", f"docker.io/web@{DIGEST}")), True),
-        # all by digest: whatever an update in place has noted
+        # all containers by digest: the record of an update in place does not matter
         (
             images(
                 ("main", f"web@{DIGEST}", f"web@{DIGEST}"),
@@ -428,7 +428,7 @@ BEGUN = {
             ),
             True,
         ),
-        # one by digest, one by tag: that one as its update has noted
+        # one by digest, one by tag: the record of an update decides about the second
         (images(("main", f"web@{DIGEST}", f"web@{DIGEST}"), ("log", "log:1", "x")), True),
         (
             images(
@@ -439,7 +439,7 @@ BEGUN = {
             False,
         ),
         (images(("main", f"web@{DIGEST}", f"web@{OTHER}"), ("log", "log:1", "x")), False),
-        # an update in place, by either name of its annotations
+        # an update in place, with the current or the old names of its annotations
         *(
             (pod("p1", annotations={name: text}), False)
             for name, text in (
@@ -452,16 +452,16 @@ BEGUN = {
         (sidecar("log:2", "log:1", "old", BEGUN), False),
         (sidecar("log:2", "log:2", "new", BEGUN), True),
         (pod("p1", annotations={"other": "no json"}), True),
-        # sidecars: the old image runs, the new one does, or it runs again under its old id
+        # sidecars: the old image runs, the new one does, or the new image has the old id
         (sidecar("log:2", "log:1", "old", updated(log="old")), False),
         (sidecar("log:2", "log:2", "new", updated(log="old")), True),
         (sidecar("log:2", "log:2", "old", updated(log="old")), True),
         (sidecar("log:2", "log:1", "new", updated(log="old")), True),
-        # one of two containers is enough
+        # one outdated container of two is enough
         (beside_main(sidecar("log:2", "log:1", "old", updated(log="old"))), False),
-        # a container that no sidecar's record is of, without an id
+        # a container without an id, and without a record of a sidecar
         (sidecar("log:2", "log:1", "", updated(other="old")), True),
-        # without the list of SidecarSets their record means nothing; one that cannot be read means that it waits
+        # records without the list of SidecarSets are ignored; an unreadable record means that the pod waits
         (
             sidecar("log:2", "log:1", "old", {**updated(log="old"), keys.SIDECARSET_LIST_ANNOTATION: ""}),
             True,
@@ -475,16 +475,16 @@ def test_a_pod_counts_as_available_while_ready_and_up_to_date_section_6_1(
     assert is_counted_as_available(pod_view(document), now=NOW, settings=SETTINGS) is counts
 
 
-# ── when time alone changes that ─────────────────────────────────────────────
+# ── changes by time alone ────────────────────────────────────────────────────
 
 GRACE = {keys.IN_PLACE_GRACE_ANNOTATION: "{}"}
 
 
 def test_a_pod_becomes_available_by_time_alone_only_after_an_update_with_a_grace_time() -> None:
-    # given a new image that runs under another tag, for which ten seconds are waited
+    # given a new image that runs under another tag, which is accepted after ten seconds
     document = sidecar("log:2", "log:other", "new", BEGUN)
     assert find_counting_time(pod_view(document), now=NOW, settings=SETTINGS) == NOW + 9
-    # and pods that never were updated, that do not serve, or whose update says nothing
+    # and no time for pods that never were updated, that do not serve, or that still run the old image
     for other in (
         pod("p1"),
         pod("p1", annotations=GRACE),

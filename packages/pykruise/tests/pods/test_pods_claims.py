@@ -1,4 +1,4 @@
-"""Volume claims: made from templates, bound to pods by their id, reused, handed over, deleted."""
+"""Volume claims: made from templates, bound to pods by their id, reused, given to other pods, deleted."""
 
 import copy
 from typing import Any
@@ -64,7 +64,7 @@ def view(instance_id: str, name: str = "data", *, deleting: bool = False) -> Cla
     return stored(claims(template(name), suffix=instance_id)[0], deleting=deleting)
 
 
-# Making them
+# Making claims
 
 
 def test_a_claim_is_named_after_template_owner_and_id() -> None:
@@ -138,7 +138,7 @@ def test_a_pod_mounts_its_claims_in_place_of_volumes_of_the_same_name() -> None:
     assert odd == [*none, {}] == [claims["volumes"][0], {}]
 
 
-# Reading them
+# Reading claims
 
 
 def test_a_stored_claim_is_read() -> None:
@@ -329,7 +329,7 @@ def test_every_field_of_the_spec_counts(change: Document) -> None:
     ],
 )
 def test_the_hashed_claim_text_equals_gos(claim: Document, written: str) -> None:
-    """cloneset 6.3: the fields of the typed object in their order, with those that it always writes"""
+    """cloneset 6.3: the fields of Go's type in their order, with those that Go always writes"""
     assert hash_templates([claim]) == str(hash_bytes(f"[{written}]".encode()))
 
 

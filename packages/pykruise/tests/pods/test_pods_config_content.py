@@ -1,4 +1,4 @@
-"""ConfigMaps and Secrets that a template names, the record of their content, and what it allows in place."""
+"""ConfigMaps and Secrets of a template, the record of their content, and changes that the record allows in place."""
 
 from typing import Any
 

@@ -194,7 +194,7 @@ def test_facts_of_a_text_are_read_once_until_there_are_too_many_texts() -> None:
     assert of("a") is first
     of("b")
     assert of("a") is first
-    # but a third and a fourth one take its place
+    # but a third and a fourth text replace it
     of("c")
     of("d")
     assert of("a") is not first

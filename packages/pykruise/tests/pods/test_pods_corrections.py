@@ -1,4 +1,4 @@
-"""A person corrects a part of a pod in the template of its owner, or in the SidecarSet that injected it."""
+"""Parts of a pod that users correct in the template of its owner, or in the SidecarSet that injected them."""
 
 import ast
 import json
@@ -92,7 +92,7 @@ def test_shared_remedies_leave_the_name_of_the_template_to_the_correction() -> N
 
 
 def texts_of(file: Path) -> Iterator[str]:
-    """Texts of a module, without docstrings."""
+    """String constants of a module, without docstrings."""
     tree = ast.parse(file.read_text())
     docs = {
         id(node.value)

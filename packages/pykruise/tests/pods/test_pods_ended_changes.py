@@ -1,4 +1,4 @@
-"""A job that has ended does not run again: a change of its spec is allowed with a warning."""
+"""A finished job does not run again: a change of its spec is allowed with a warning."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Ephemeral containers as the job that put them there sees them."""
+"""Ephemeral containers from the view of the job that added them."""
 
 from typing import Any
 

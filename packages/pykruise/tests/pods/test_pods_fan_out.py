@@ -1,4 +1,4 @@
-"""What a job starts and stops, and when it is over."""
+"""Targets that a job starts and stops, and the end of the job."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ NOW = 1000.0
 
 
 def of(text: str, *, failures: int = 1) -> list[FanOutTarget]:
-    """`a:active b:failed -c`: targets with their states (default: pending); with a dash one that is not wanted."""
+    """`a:active b:failed -c`: targets with their states (default: pending); a dash marks an unwanted target."""
     targets = []
     for word in text.split():
         name, _, state = word.partition(":")
@@ -224,7 +224,7 @@ def test_a_finished_job_starts_nothing_and_is_deleted_after_its_ttl(
     assert decision.counts == FanOutCounts(wanted=3, active=2)
 
 
-# What it says
+# Counts and messages
 
 
 def test_targets_are_counted_by_their_state() -> None:

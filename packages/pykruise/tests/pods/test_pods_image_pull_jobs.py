@@ -1,4 +1,4 @@
-"""Images pulled ahead of an update: the jobs that are made, and jobs as they are stored."""
+"""Image pulls before an update: new jobs, and stored jobs."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ ALWAYS = {"completionPolicy": {"type": "Always"}}
 
 
 def stored(spec: dict[str, Any] | None = None, *, status: Any = None, **metadata: Any) -> PullJobView:
-    """A stored job; `spec` goes over one that pulls nginx everywhere."""
+    """A stored job; its spec is one that pulls nginx on all nodes, with the fields of `spec`."""
     given = {"image": "nginx:1", **ALWAYS, **(spec or {})}
     document = {"metadata": {"name": "job", **metadata}, "spec": given, "status": status}
     return project_pull_job(orjson.dumps(document))
@@ -58,7 +58,7 @@ def test_a_threshold_is_a_number_or_a_share_rounded_up(text: str | None, number:
     assert read_annotated_threshold(annotations, of=10) == number
 
 
-# Which images
+# Images
 
 
 def with_images(**images: Any) -> dict[str, Any]:

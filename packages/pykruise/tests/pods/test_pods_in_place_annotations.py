@@ -1,4 +1,4 @@
-"""The two annotations that carry an update along, in the form that every manager reads and writes."""
+"""The two annotations with the state of an update, in the format of all managers."""
 
 import copy
 

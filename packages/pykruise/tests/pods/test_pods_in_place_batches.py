@@ -1,4 +1,4 @@
-"""Which containers change now, and which later."""
+"""Containers that change now, and those that change later."""
 
 from typing import Any
 
@@ -134,7 +134,7 @@ def test_containers_of_a_batch_are_recorded_by_name() -> None:
 
 
 def test_a_batch_does_not_change_the_spec() -> None:
-    """inplace-update 6.4: it is used again after a conflict"""
+    """inplace-update 6.4: the spec is used again after a conflict"""
     spec = UpdateSpec(images={"c1": "c1:v2", "c2": "c2:v2"}, ref_metadata=fed("c1", a="1"))
     before = UpdateSpec(images={"c1": "c1:v2", "c2": "c2:v2"}, ref_metadata=fed("c1", a="1"))
     batch(spec, c("c1", 10), c("c2", 0))
@@ -152,7 +152,7 @@ def test_earlier_batches_and_records_of_the_same_update_are_kept() -> None:
 
 
 def test_a_container_without_a_status_yet_is_waited_for_too() -> None:
-    """Its status may only be late: taken for updated, it would still run the old image."""
+    """The status may only be late: a container that counts as updated could still run the old image."""
     # given a pod whose container has no status yet
     document = pod_document("c1")
     document["status"].pop("containerStatuses")
@@ -162,7 +162,7 @@ def test_a_container_without_a_status_yet_is_waited_for_too() -> None:
     batch = find_next_batch(
         pod, UpdateSpec(images={"c1": "c1:v2"}), state, now=NOW, settings=InPlaceSettings()
     )
-    # then the old container, once it is reported, is not taken for the new one
+    # then the old container does not count as the new one when its status appears
     reported = pod_document("c1")
     reported["spec"]["containers"][0]["image"] = "c1:v2"
     late = PaperPod(reported).view()

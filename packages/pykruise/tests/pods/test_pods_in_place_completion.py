@@ -1,4 +1,4 @@
-"""Whether containers run what they were given: image ids, container ids, names, hashes, resources."""
+"""Containers that run their new spec: image ids, container ids, names, hashes, resources."""
 
 import copy
 from typing import Any
@@ -41,7 +41,7 @@ def judge(
     ready: bool = True,
     waiting: str = "",
 ) -> CompletionVerdict:
-    """A container whose spec says `image` and whose status `shows` one, some seconds after the change."""
+    """Verdict on a container with this image in its spec, and `shows` in its status, some seconds after the change."""
     return judge_image(
         ContainerFacts(name="c1", image=image),
         ContainerStatusFacts(
@@ -127,7 +127,7 @@ def test_another_image_id_completes_the_update_under_any_image_name() -> None:
 
 
 def test_a_second_tag_of_the_same_image_completes_once_the_container_is_another() -> None:
-    """The same digest under a new tag: the runtime may go on to name the image by its first tag."""
+    """Both tags have one digest: the runtime may still show the image with its first tag."""
     given: dict[str, Any] = {"shows": "app:v1", "recorded_container": "cid-1"}
     before = judge("app:v2", **given, seconds=3600)
     assert not before.is_complete
@@ -140,14 +140,14 @@ def test_a_second_tag_of_the_same_image_completes_once_the_container_is_another(
 
 
 def test_an_unready_container_with_another_image_name_never_completes_the_update() -> None:
-    """Updated twice in a row, it may run the image of the update between, and be on its way out."""
+    """After two updates it may run the image between them, and be terminating."""
     given: dict[str, Any] = {"shows": "app:v2", "image_id": "id-2", "recorded": "id-1", "seconds": 60}
     assert not judge("app:v3", **given, ready=False).is_complete
     assert judge("app:v3", **given, ready=True).is_complete
 
 
 def test_the_same_image_in_another_spelling_waits_for_the_restart() -> None:
-    """`nginx` to `docker.io/library/nginx:latest`: the name fits already, but the kubelet restarts anyway."""
+    """`nginx` to `docker.io/library/nginx:latest`: the name matches already, but the kubelet restarts the container."""
     given: dict[str, Any] = {"shows": "docker.io/library/nginx:latest", "recorded_container": "cid-1"}
     assert not judge("nginx:latest", **given).is_complete
     assert judge("nginx:latest", **given, container_id="cid-2").is_complete
@@ -249,7 +249,7 @@ def test_a_record_of_a_container_that_the_pod_does_not_have_is_not_waited_for() 
 
 
 def settling(**changed_at: float) -> CompletionVerdict:
-    """Of containers that show another image of an unknown name, or, changed at 0, still the old one."""
+    """Verdict on containers whose status has an unknown image name; those changed at 0 have the old image id, too."""
     records = {name: ImageRecord(image_id="older") for name in reversed(changed_at)}
     state = UpdateState(
         started_at=NOW,
@@ -281,7 +281,7 @@ def test_the_patience_has_ended_when_no_time_is_known() -> None:
 
 
 def test_the_report_of_the_agent_does_not_count_for_a_sidecar() -> None:
-    """inplace-update 6.8 step 4: it is of regular containers"""
+    """inplace-update 6.8 step 4: the report covers regular containers only"""
     # given a sidecar that still runs the old image
     document = with_sidecars(pod_document("c1"), "proxy")
     document["spec"]["initContainers"][1]["image"] = "proxy:v2"
@@ -289,12 +289,12 @@ def test_the_report_of_the_agent_does_not_count_for_a_sidecar() -> None:
     for state, is_complete in ((record(proxy=running), False), (record(c1="older"), True)):
         document["metadata"]["annotations"] = {keys.IN_PLACE_STATE_ANNOTATION: encode_state(state)}
         pod = PaperPod(document)
-        # when the agent says that regular containers run as they are specified
+        # when the agent reports that regular containers run their spec
         assert verdict(with_meta(pod, meta_of(pod))).is_complete is is_complete
 
 
 def meta_of(pod: PaperPod, *, environment: dict[str, int] | None = None, **changes: Any) -> str:
-    """Runtime meta as the agent writes it when the containers run as they are specified; statuses reversed."""
+    """Runtime meta of the agent when all containers run their spec; the statuses are reversed."""
     entries = []
     for status in reversed(pod.document["status"]["containerStatuses"]):
         name = status["name"]
@@ -323,7 +323,7 @@ def test_matching_hashes_are_proof_even_if_the_image_id_is_the_old_one() -> None
 
 
 def test_hashes_that_do_not_match_prove_nothing() -> None:
-    """inplace-update 6.8 step 4: an older kubelet's hash is another one"""
+    """inplace-update 6.8 step 4: an older kubelet computes another hash"""
     pod = pod_with(record(c1="some-older-id"))
     waiting = pod_with(record(c1="docker.io/library/c1@sha256:c1:v1"))
     waiting.spec_of("c1")["image"] = "c1:v2"
@@ -340,7 +340,7 @@ def test_the_agents_report_must_cover_all_running_containers() -> None:
     for containers in (full[:1], [full[0], full[1] | {"hashes": {"plainHash": 1}}], [], None):
         paper_pod = with_meta(pod, orjson.dumps({"containers": containers}).decode())
         assert not verdict(paper_pod).is_complete
-    # and one whose container is not reported at all
+    # and a container without a status is not covered
     pod.document["status"]["containerStatuses"].pop(1)
     assert not verdict(with_meta(pod, orjson.dumps({"containers": full}).decode())).is_complete
 
@@ -437,7 +437,7 @@ def test_resources_are_complete_when_the_kubelet_reports_them() -> None:
     assert verdict(pod, SCALING).is_complete
     pod.status_of("c1")["resources"]["limits"]["cpu"] = "1"
     assert verdict(pod, SCALING).because == "the node has not provided the resources of container c1 yet"
-    # and of an update that changed none, nothing is waited for
+    # and an update without changed resources does not wait
     pod.annotations()[keys.IN_PLACE_STATE_ANNOTATION] = encode_state(UpdateState(started_at=NOW))
     assert verdict(pod, SCALING).is_complete
 
@@ -497,6 +497,6 @@ def test_a_resize_pending_at_the_kubelet_is_open_for_any_reported_resources(
     # then
     assert not verdict(pod, SCALING).is_complete
     assert verdict(pod, SCALING).because.endswith(f"({reason}: not enough cpu)")
-    # and one that is over, or whose update changed no resources, is not
+    # and a condition that is False, or an update without changed resources, does not block
     pending["status"] = "False"
     assert verdict(pod, SCALING).is_complete

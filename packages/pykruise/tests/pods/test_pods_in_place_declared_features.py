@@ -38,7 +38,7 @@ def node_of(declared: list[str] | None) -> NodeView:
 
 
 class Known:
-    """Mirrors of one node."""
+    """Mirrors with one node."""
 
     def __init__(self, node: NodeView) -> None:
         self.node = node
@@ -53,7 +53,7 @@ class Known:
         ([], RESIZING, CPU, {"n"}),
         (["Other"], RESIZING, CPU, {"n"}),
         ([RESIZES_PODS], RESIZING, CPU, set()),
-        # a kubelet that declares nothing may be older than declarations: the API server decides
+        # a kubelet that declares nothing may be older than such declarations: the API server decides
         (None, RESIZING, CPU, set()),
         (["Other"], InPlaceSettings(), CPU, set()),
         (["Other"], RESIZING, None, set()),

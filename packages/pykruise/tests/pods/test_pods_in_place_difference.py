@@ -1,4 +1,4 @@
-"""What a difference between two revisions allows in place."""
+"""Differences between two revisions that can be applied in place."""
 
 import copy
 from typing import Any
@@ -273,7 +273,7 @@ def test_an_init_container_affects_the_quality_of_service_class() -> None:
     before = c(resources={"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "500m"}})
     after = c(resources={"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "1"}})
     assert refused(template(before), template(after), SCALING)
-    # then the pod stays Burstable where an init container has no resources
+    # then the pod stays Burstable if an init container has no resources
     setup = [c("setup")]
     update_spec = spec(template(before, initContainers=setup), template(after, initContainers=setup), SCALING)
     assert update_spec.resources == {"c1": {"requests": {"cpu": "1"}}}
@@ -292,7 +292,7 @@ def test_a_limit_cannot_be_added() -> None:
 
 
 def test_a_limit_without_a_request_changes_the_request_that_it_implies() -> None:
-    """The API server made the limit a request too; resizing only one of them would change the QoS class."""
+    """The API server made the limit a request, too; a resize of only one of them would change the QoS class."""
     old = with_resources(limits={"cpu": "1", "memory": "1Gi"})
     new = with_resources(limits={"cpu": "2", "memory": "1Gi"})
     assert spec(old, new, SCALING).resources == {"c1": {"limits": {"cpu": "2"}, "requests": {"cpu": "2"}}}
@@ -343,7 +343,7 @@ def test_the_grace_period_is_part_of_the_update_spec_and_a_negative_one_is_zero(
 
 
 def test_defaults_in_only_one_template_are_not_a_difference() -> None:
-    """A template stored before defaulting, against one after it: both make the same pod."""
+    """One template was stored before defaulting, the other after it: both make the same pod."""
     old = template(c(image="a:1", ports=[{"containerPort": 80}], resources={}))
     new = template(
         c(
@@ -382,7 +382,7 @@ def test_the_default_pull_policy_does_not_change_with_a_latest_tag() -> None:
 
 
 def test_the_first_annotation_of_a_template_can_feed_an_environment_too() -> None:
-    """inplace-update 9.2: a map that was not there before is looked at key by key"""
+    """inplace-update 9.2: the keys of a new map are compared one by one"""
     fed = c(env=[fed_from("annotations", "k")])
     update_spec = spec(template(fed), template(fed, metadata={"annotations": {"k": "1", "other": "2"}}))
     assert update_spec.ref_metadata == {"c1": RefMetadata(annotations={"k": "1"})}
@@ -488,9 +488,9 @@ WHOLE_PODS = InPlaceSettings(vertical_scaling=True, resizes_pods=True)
 
 
 def test_resources_of_a_whole_pod_change_in_place_where_the_api_server_can() -> None:
-    # given a pod with limits of its own, whose requests follow from them
+    # given a pod with limits of its own, from which its requests follow
     old, new = (template(resources={"limits": {"cpu": cpu, "memory": "2Gi"}}) for cpu in ("1", "2"))
-    # then the requests that follow change too
+    # then these requests change, too
     assert spec(old, new, WHOLE_PODS).resources == {
         WHOLE_POD: {"limits": {"cpu": "2"}, "requests": {"cpu": "2"}}
     }
@@ -510,7 +510,7 @@ def test_resources_of_a_whole_pod_decide_about_its_quality_of_service() -> None:
     old = template(resources={"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "500m"}})
     new = template(resources={"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "1"}})
     assert "from Burstable to Guaranteed" in refused(old, new, WHOLE_PODS)
-    # and one whose container changes class stays what the pod is
+    # and the QoS class of the pod does not change with that of its container
     own = {"limits": {"cpu": "4", "memory": "4Gi"}, "requests": {"cpu": "3"}}
     before = template(
         c(resources={"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "1"}}), resources=own

@@ -1,4 +1,4 @@
-"""What a pod needs to be updatable in place."""
+"""Properties of a pod that can be updated in place."""
 
 import copy
 from typing import Any

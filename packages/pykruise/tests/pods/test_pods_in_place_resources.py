@@ -108,7 +108,7 @@ def test_only_amounts_that_differ_from_the_live_pod_are_sent() -> None:
 
 
 def test_resources_that_a_running_pod_cannot_get_are_not_sent() -> None:
-    """inplace-update 6.1.1: another manager may have kept it in the annotation"""
+    """inplace-update 6.1.1: another manager may have stored such resources in the annotation"""
     live = ContainerFacts(name="c1", resources=Resources(limits=Amounts(cpu="lots")))
     change: dict[str, Any] = {"limits": {"cpu": "1", "gpu": "2"}, "requests": None, "future": {"cpu": "1"}}
     assert keep_differences(live, change) == {"limits": {"cpu": "1"}}

@@ -47,7 +47,7 @@ def begin(
     settings: InPlaceSettings = SETTINGS,
     metadata: Document | None = None,
 ) -> list[str]:
-    """Start and carry out all writes; which subresources they went to."""
+    """Start an update and carry out all writes; return the subresources of the writes."""
     before = len(pod.subresources)
     labels = {keys.REVISION_LABEL: spec.revision}
     pod.write(*start(pod.view(), spec, labels=labels, now=now, settings=settings, metadata=metadata))
@@ -159,7 +159,7 @@ def test_a_pod_without_the_readiness_gate_is_updated_in_one_write() -> None:
 
 
 def test_a_change_of_metadata_alone_keeps_the_pod_in_service() -> None:
-    """inplace-update 9.2: no container is affected, so nothing is taken out of service"""
+    """inplace-update 9.2: no container is affected, so the pod stays in service"""
     pod = PaperPod(pod_document("c1"))
     spec = UpdateSpec(revision="web-new", metadata_patch={"metadata": {"labels": {"k": "v"}}})
     assert not takes_out_of_service(pod.view(), spec, settings=SETTINGS)
@@ -218,7 +218,7 @@ def test_the_shortest_grace_period_is_respected() -> None:
 
 
 def test_a_change_that_restarts_no_container_has_no_grace_period() -> None:
-    """inplace-update 9.2: traffic stays, so there is nothing to drain"""
+    """inplace-update 9.2: the pod stays in service, so no grace period is needed"""
     pod = PaperPod(pod_document("c1"))
     patch = {"metadata": {"labels": {"k": "v"}}}
     assert begin(pod, UpdateSpec(revision="web-new", metadata_patch=patch, grace_seconds=30)) == [""]
@@ -249,9 +249,9 @@ def test_an_update_interrupted_after_its_first_write_is_repeated_or_reverted() -
     spec = images(c1="c1:v2")
     first, _ = start(pod.view(), spec, labels={}, now=NOW, settings=SETTINGS)
     pod.write(first)
-    # then: no manager updates it any more, and it comes back into service
+    # then: no manager continues the update, and the pod comes back into service
     assert completes(pod).conditions[0]["status"] == "True"
-    # or: it is started again
+    # or: the update is started again
     assert begin(pod, spec) == ["status", ""]
     assert pod.images() == {"c1": "c1:v2"}
 
@@ -457,12 +457,12 @@ def test_a_wait_counts_from_the_last_batch_or_else_from_the_start() -> None:
     pod.status_of("c2")["ready"] = True
     go_on(pod, after=20)
     assert waits(pod, after=20).since == NOW + 20
-    # and one of a manager that recorded no batches
+    # and for an update of a manager that recorded no batches
     state = pod.state()
     del state["containerBatchesRecord"]
     pod.annotations()[STATE] = orjson.dumps(state).decode()
     assert waits(pod, after=10).since == NOW
-    # or that waits for the first batch to be ready
+    # or for one that waits until the first batch is ready
     pod.annotations()[STATE] = orjson.dumps(
         {"updateTimestamp": "2026-01-31T12:00:00Z", "nextContainerImages": {"c2": "c2:v3"}}
         | {"preCheckBeforeNext": {"containersRequiredReady": ["c1"]}}
@@ -514,7 +514,7 @@ def test_resources_without_a_restart_change_before_the_pod_leaves_service_in_any
     if grace_s:
         assert "resize" not in [write.subresource for write in go_on(pod, after=31, settings=SCALING).writes]
     pod.restarts("c1")
-    # then the update is complete as soon as the resources are in force
+    # then the update is complete as soon as the resources are in effect
     assert "has not provided the resources of container c2" in waits(pod, after=40, settings=SCALING).because
     pod.status_of("c2")["resources"] = copy.deepcopy(pod.spec_of("c2")["resources"])
     completes(pod, settings=SCALING)
@@ -647,13 +647,13 @@ def test_a_container_changed_again_is_recorded_with_its_present_image_id() -> No
 
 
 def test_the_container_id_of_a_container_changed_again_is_recorded_only_if_unchanged() -> None:
-    # given an update of two containers, which one of them has been restarted for
+    # given an update of two containers, of which only one has been restarted
     pod = PaperPod(pod_document("c1", "c2"))
     begin(pod, images("web-b", c1="c1:b", c2="c2:b"))
     pod.restarts("c1")
     # when
     begin(pod, images("web-c", c1="c1:c", c2="c2:c"), now=NOW + 1)
-    # then the other may stay, were this change to take the first one back
+    # then the other may keep running, in case the second change reverts the first
     records = pod.state()["lastContainerStatuses"]
     assert {name: record.get("containerID") for name, record in records.items()} == {
         "c1": "containerd://c1-2",
@@ -662,7 +662,7 @@ def test_the_container_id_of_a_container_changed_again_is_recorded_only_if_uncha
 
 
 def test_an_update_reverted_before_the_kubelet_saw_it_completes() -> None:
-    """The kubelet never restarts the container: in the end its spec is what it always was."""
+    """The kubelet never restarts the container, since the spec is the original one again."""
     # given
     pod = PaperPod(pod_document("c1"))
     begin(pod, images("web-b", c1="c1:b"))
@@ -761,7 +761,7 @@ def test_a_report_of_the_agent_that_cannot_be_read_is_reported() -> None:
 def test_a_rollback_during_the_grace_period_restores_the_pod_immediately() -> None:
     # given
     pod = in_grace()
-    # when: the pod never got the new image, so there is nothing to take back
+    # when: the pod never got the new image, so nothing must be reverted
     assert begin(pod, images("web-old", c1="c1:v1"), now=NOW + 5) == [""]
     # then
     assert pod.images() == {"c1": "c1:v1"}
@@ -878,7 +878,7 @@ def test_a_pod_is_at_rest_before_and_after_an_update_but_not_during_it() -> None
 
 
 def test_a_pod_in_state_updating_is_not_at_rest() -> None:
-    """lifecycle case 14: its state has still to be changed"""
+    """lifecycle case 14: the lifecycle state must still be changed"""
     pod = PaperPod(pod_document("c1", labels={keys.STATE_LABEL: "Updating"}))
     assert completes(pod).conditions == ()
     assert not is_at_rest(pod.view())
@@ -948,20 +948,20 @@ def test_a_grace_period_that_another_manager_began_is_ended() -> None:
 
 
 def test_a_pod_with_an_unreported_container_is_updated_only_at_the_version_that_was_seen() -> None:
-    # given a container that may run, although its status is not seen yet, and one that is reported
+    # given a container without a status, which may run already, and one with a status
     document = pod_document("main", "side")
     del document["status"]["containerStatuses"][0]
     # when
     pod, spec = PaperPod(document), images(main="main:v2", side="side:v2")
     writes = start(pod.view(), spec, labels={}, now=NOW, settings=SETTINGS)
-    # then had it been reported meanwhile, the old image would be taken for the new one
+    # then the version is checked: with a newer status, the old image would count as the new one
     assert [write.checked for write in writes] == [True, False]
-    # likewise while it is reported without what it runs
+    # likewise while the status has no image id
     document = pod_document("main")
     document["status"]["containerStatuses"][0]["imageID"] = ""
     pod, spec = PaperPod(document), images(main="main:v2")
     assert start(pod.view(), spec, labels={}, now=NOW, settings=SETTINGS)[0].checked
-    # and one that is known is updated whatever else was written to it
+    # and a container with a status is updated whatever other clients have written
     known = start(PaperPod(pod_document("main")).view(), spec, labels={}, now=NOW, settings=SETTINGS)
     assert [write.checked for write in known] == [False, False]
 
@@ -987,7 +987,7 @@ def test_pod_level_resources_are_resized_without_leaving_service() -> None:
     assert resize.subresource == "resize"
     assert resize.body == {"spec": {"resources": {"limits": {"cpu": "2"}, "requests": {"cpu": "2"}}}}
     assert "spec" not in write.body
-    # a pod that has them already is not asked
+    # a pod that has these resources already is not resized
     (write,) = start(whole_pod("2").view(), POD_CPU_2, labels={}, now=NOW, settings=WHOLE_PODS)
     assert write.subresource == ""
 
@@ -996,12 +996,12 @@ def test_a_pod_level_resize_completes_when_the_node_grants_the_spec() -> None:
     # given
     pod = whole_pod("1")
     begin(pod, POD_CPU_2, settings=WHOLE_PODS)
-    # when its node still gives the old amount
+    # when its node still provides the old amount
     pod.document["status"]["resources"] = {"limits": {"cpu": "1"}, "requests": {"cpu": "1"}}
     # then it waits
     waiting = step(pod, settings=WHOLE_PODS)
     assert isinstance(waiting, Waiting)
     assert "the node has not provided the resources of the pod yet" in waiting.because
-    # until it gives the new one, however it is written
+    # until it provides the new amount, in any format
     pod.document["status"]["resources"] = {"limits": {"cpu": "2000m"}, "requests": {"cpu": "2"}}
     assert isinstance(step(pod, settings=WHOLE_PODS), Complete)

@@ -1,4 +1,4 @@
-"""What pods carry of SidecarSets in annotations, read and written."""
+"""Annotations of SidecarSets on pods, read and written."""
 
 from typing import Any, Final
 
@@ -131,7 +131,7 @@ def test_the_state_of_upgrades_is_written_in_order_and_read_back() -> None:
     ],
 )  # fmt: skip
 def test_missing_fields_of_an_upgrade_state_are_unknown(item: Any, expected: UpgradeState | None) -> None:
-    """None of it can be read where a part cannot"""
+    """A state with an unreadable part is unreadable as a whole."""
     result = read_state({STATE: orjson.dumps({"log": item}).decode()})
     assert result == (None if expected is None else {"log": expected})
 

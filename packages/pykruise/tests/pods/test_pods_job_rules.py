@@ -1,4 +1,4 @@
-"""What kinds of jobs have in common at admission."""
+"""Admission rules that all kinds of jobs share."""
 
 from typing import Any
 

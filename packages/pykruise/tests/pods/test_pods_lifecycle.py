@@ -1,4 +1,4 @@
-"""Lifecycle states, hooks, and the readiness conditions that go with them."""
+"""Lifecycle states, hooks, and the readiness conditions that belong to them."""
 
 import json
 from typing import Any
@@ -301,7 +301,7 @@ def test_a_reason_that_must_not_stay_is_nulled() -> None:
 
 
 def test_only_stale_fields_of_a_condition_are_nulled() -> None:
-    """A null that nothing needs would be one more field that the patch claims."""
+    """The patch would claim a field that it does not need."""
     plain = cloneset(1).set_condition("a", keys.IN_PLACE_READY, "False").pod_views()[0]
     assert list(list_missing_conditions(plain, now=NOW)[0]) == ["type", "status", "lastTransitionTime"]
     told = cloneset(1).set_condition("a", keys.IN_PLACE_READY, "True", message="left over").pod_views()[0]

@@ -1,4 +1,4 @@
-"""What a node is to pull, and which tags a change is about."""
+"""Images that a node must pull, and the tags that a change affects."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ def view(spec: Any = None, status: Any = None, **metadata: Any) -> NodeImageView
 
 
 def images(**of: list[str | Doc]) -> Doc:
-    """A spec: tags by image, each a name or with more."""
+    """A spec: tags by image, each as a name or as an object."""
     return {
         "images": {
             name: {"tags": [{"tag": tag} if isinstance(tag, str) else tag for tag in tags]}
@@ -35,7 +35,7 @@ def images(**of: list[str | Doc]) -> Doc:
 
 
 def with_frame(**frame: Any) -> Doc:
-    """A spec with one image and what is said of all its tags."""
+    """A spec with one image of two tags, and these fields of the image."""
     return {"images": {"app": {"tags": [{"tag": "1"}, {"tag": "2"}], **frame}}}
 
 

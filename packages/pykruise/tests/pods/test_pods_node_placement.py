@@ -1,4 +1,4 @@
-"""Which nodes a pod may be on, and how much room it needs there."""
+"""Nodes that a pod may run on, and the resources that it needs there."""
 
 from fractions import Fraction
 from typing import Any
@@ -36,7 +36,7 @@ REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 def requiring(*disks: str) -> dict[str, Any]:
-    """A pod spec with a term for each of these disks."""
+    """A pod spec with a required node selector term for each of these disks."""
     terms = [{"matchExpressions": [{"key": "disk", "operator": "In", "values": [disk]}]} for disk in disks]
     return {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}}}}
 

@@ -1,4 +1,4 @@
-"""Nodes as decisions see them."""
+"""Views of nodes for decisions."""
 
 from typing import Any
 
@@ -74,7 +74,7 @@ def test_a_view_of_a_node_has_what_pods_are_placed_by() -> None:
 def test_a_node_is_ready_since_the_transition_of_its_condition(
     conditions: list[dict[str, str]], since: float | None
 ) -> None:
-    """One that does not say since when has been for long."""
+    """A condition without a readable time counts as old."""
     assert view(status={"conditions": conditions}).ready_since == since
 
 

@@ -1,4 +1,4 @@
-"""Parts of specs whose schema is open: what Go makes of them."""
+"""Parts of specs with an open schema, and their values in Go."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ from pykruise.pods.template.typed_parts import (
             {"spec": {"securityContext": {"supplementalGroups": [None, 7]}}},
             {"spec": {"securityContext": {"supplementalGroups": [0, 7]}}},
         ),
-        # a null field is an absent one, what is unknown or of another type stays
+        # a null field is an absent one, unknown fields and fields of another type stay
         ({"metadata": None, "spec": {"new": [None]}}, {"metadata": None, "spec": {"new": [None]}}),
         ({"spec": {"containers": {"a": None}}}, {"spec": {"containers": {"a": None}}}),
         ({"metadata": {"labels": [None]}}, {"metadata": {"labels": [None]}}),

@@ -1,4 +1,4 @@
-"""Which pods are deleted or updated first."""
+"""The order in which pods are deleted or updated."""
 
 import math
 import random
@@ -36,7 +36,7 @@ def order_of(pods: list[PodView]) -> str:
 
 
 def victims(builder: CloneSetBuilder, *, unavailable: str = "", **arguments: Any) -> str:
-    """The deletion order of the builder's pods, whatever order they come in."""
+    """The deletion order of the builder's pods, in whatever order they are listed."""
     pods = builder.pod_views()
     random.Random(1).shuffle(pods)
     down = {f"web-{name}" for name in unavailable.split()}
@@ -112,16 +112,16 @@ def test_a_topology_with_more_pods_gives_one_up_first() -> None:
     # given three pods in one zone, one in another, one on a node without the label
     builder = cloneset(5).on_node("n1", "b", zone="z1").on_node("n2", "c", zone="z1")
     builder.on_node("n3", "d", zone="z1").on_node("n4", "e", zone="z2").on_node("n5", "a", other="x")
-    # then one of the zone with most pods goes first, the unlabelled last
+    # then a pod of the zone with most pods is deleted first, the pod without the label last
     assert victims(builder, topology_keys=["zone"]) == "b c d e a"
 
 
 def test_ranks_of_several_topologies_add_up() -> None:
-    # given pods of which most share a zone, and two of those a host too
+    # given pods of which most share a zone, and two of these share a host, too
     builder = cloneset(4).on_node("n1", "c", "d").on_node("n2", "b").on_node("n3", "a")
     for node, zone in {"n1": "z1", "n2": "z1", "n3": "z2"}.items():
         builder.node_labels[node] = {"zone": zone, "kubernetes.io/hostname": node}
-    # then the first of the shared host and zone, the next of the zone, and a tie by name
+    # then the first pod of the shared host and zone, the next of the zone, and the last two by name
     assert victims(builder, topology_keys=["zone", "kubernetes.io/hostname"]) == "c b a d"
 
 
@@ -139,8 +139,8 @@ def test_ranks_of_several_topologies_add_up() -> None:
 def test_a_rank_is_the_position_in_the_group_times_the_logarithm_of_its_values(
     topology_keys: list[str], expected: dict[str, float]
 ) -> None:
-    """cloneset case 31 and 6.6; of pods without a node none has a rank"""
-    # given two nodes that go by one hostname, the second of them with two pods, and two pods without a node
+    """cloneset case 31 and 6.6; pods without a node have no rank"""
+    # given two nodes with the same hostname, the second of them with two pods, and two pods without a node
     builder = cloneset(6).on_node("n2", "b").on_node("n3", "c", "d").on_node("n1", "a").unscheduled("e", "f")
     builder.node_labels = {
         "n1": {"zone": "z1", "rack": "r1", "kubernetes.io/hostname": "h1"},
@@ -199,7 +199,7 @@ def test_ordered_keys_take_pods_without_any_first_then_higher_numbers() -> None:
 
 
 def test_only_a_limited_number_of_weights_counts() -> None:
-    # given one term too many, of which only the last matches a pod
+    # given one term too many; only the last term matches a pod
     builder = cloneset(2).labelled({"last": "x"}, "b")
     no_pod = parse_selector({"matchLabels": {"no": "pod"}}), 1
     last = parse_selector({"matchLabels": {"last": "x"}}), 1
@@ -244,7 +244,7 @@ def test_a_weight_whose_selector_cannot_be_read_counts_for_no_pod_or_is_refused(
 
 
 def test_the_first_ordered_key_of_a_pod_decides() -> None:
-    """cloneset case 72: a repeated key counts where it stands first"""
+    """cloneset case 72: only the first position of a repeated key counts"""
     builder = cloneset(3).labelled({"k1": "1", "k2": "1"}, "c").labelled({"k1": "2"}, "b")
     builder.labelled({"k2": "5"}, "a")
     assert order_of(sort_by_ordered_keys(builder.pod_views(), ["k1", "k2", "k1"])) == "b c a"
@@ -272,7 +272,7 @@ def test_the_order_of_preferred_items_is_stable() -> None:
 def scattered(
     count: int, positions: dict[str, set[int]], *, candidates: int | None = None, again: str = ""
 ) -> str:
-    """`again`: a label that the strategy lists twice."""
+    """The update order of scattered pods. `again`: a label that the strategy lists twice."""
     builder = cloneset(count)
     letters = list(builder.pods)
     for label, where in positions.items():
@@ -312,7 +312,7 @@ def test_the_term_that_most_pods_have_is_applied_first_and_one_listed_twice_coun
 
 
 def test_only_a_limited_number_of_scatter_terms_is_applied() -> None:
-    # given terms that most pods have, and one that fewer have and that changes the order
+    # given terms that match most pods, and one that matches fewer pods and would change the order
     most = {f"t{number}": {1, 2, 3} for number in range(MOST_SCATTERED)}
     last = {"z": {1, 4}}
     one_less = dict(list(most.items())[1:])
@@ -346,7 +346,7 @@ def test_a_term_that_no_candidate_has_changes_nothing() -> None:
 
 
 def test_a_deletion_cost_with_too_many_digits_is_zero() -> None:
-    """Such an annotation made its pod unreadable, and so invisible."""
+    """Such an annotation once made its pod unreadable, and so invisible."""
     assert parse_deletion_cost("9" * 5_000) == 0
 
 

@@ -1,4 +1,4 @@
-"""Which numbers pods have; numbers of cases are the specification's."""
+"""Ordinals of pods; numbers of cases are those of the specification."""
 
 from typing import Any
 
@@ -29,18 +29,18 @@ from support.statefulset_builder import created, statefulset
 def test_wanted_ordinals_exclude_the_reserved_ones(
     reserved: list[int | str], start: int, replicas: int, expected: list[int]
 ) -> None:
-    """statefulset statefulset case 5, 6, 7 and 11"""
+    """statefulset case 5, 6, 7 and 11"""
     assert list_wanted_ordinals(start=start, replicas=replicas, reserved=reserved_of(reserved)) == expected
 
 
 def test_an_ordinal_beyond_32_bits_is_never_wanted() -> None:
-    """statefulset statefulset case 21: the name of such a pod would say no ordinal"""
+    """statefulset case 21: the ordinal could not be read from the name of such a pod"""
     given: dict[str, Any] = {"start": 2**31 - 2, "replicas": 9, "reserved": reserved_of([])}
     assert [is_wanted(2**31 + more, **given) for more in (-3, -2, -1, 0)] == [False, True, True, False]
 
 
 def test_the_plan_makes_just_these() -> None:
-    """statefulset statefulset case 5 and 7"""
+    """statefulset case 5 and 7"""
     assert created(statefulset(4, pods=False, parallel=True).with_spec(reserveOrdinals=[1]).plan()) == [
         0,
         2,
@@ -75,7 +75,7 @@ def test_pods_start_at_zero_without_the_gate() -> None:
     ],
 )
 def test_a_pod_name_is_split_into_its_owner_and_ordinal(name: str, expected: tuple[str, int]) -> None:
-    """statefulset statefulset case 21"""
+    """statefulset case 21"""
     assert split_name(name) == expected
 
 

@@ -1,4 +1,4 @@
-"""Whose pod it is."""
+"""Owners of pods."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What is wrong with node terms, preferences and tolerations, and where."""
+"""Errors in node selector terms, preferences and tolerations, and their fields."""
 
 from typing import Any
 
@@ -88,7 +88,7 @@ def test_invalid_tolerations_are_reported_with_their_field(entry: dict[str, Any]
 
 @pytest.mark.parametrize("nothing", [{}, dict.fromkeys(("key", "operator", "value", "values", "effect"))])
 def test_a_missing_value_is_reported_as_the_empty_value(nothing: dict[str, Any]) -> None:
-    """A null is an absent field, as API servers have it."""
+    """A null is an absent field, as for API servers."""
     # given
     term = {"matchExpressions": [nothing], "matchFields": [nothing]}
     nowhere = {"tolerationSeconds": 5, "operator": "Exists"}

@@ -1,4 +1,4 @@
-"""What keeps a pod from being available."""
+"""Causes that keep a pod from being available."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ def code_of(builder: CloneSetBuilder, lifecycle: Lifecycle | None = None, **argu
 
 
 def waiting(reason: str, *, image: str = "nginx:1", init: bool = False, **spec: Any) -> CloneSetBuilder:
-    """A pod one of whose containers waits for this reason; its status names `image`."""
+    """A pod with a container that waits for this reason; its status has this image."""
     builder = cloneset(1).not_ready("a")
     pod = builder.pods["a"]
     status = {"name": "main", "image": image, "restartCount": 3, "state": {"waiting": {"reason": reason}}}
@@ -153,7 +153,7 @@ def test_a_pod_in_its_grace_period_waits_for_its_end_and_one_of_a_strange_state_
 
 
 def test_a_pod_without_a_hook_is_not_blocked_by_one() -> None:
-    """It has a node already: the next plan makes it Normal."""
+    """The pod has a node already: the next plan makes it Normal."""
     assert code_of(cloneset(1).in_state("PreparingNormal", "a")) == Code.LIFECYCLE
     assert code_of(cloneset(1).in_state("PreparingNormal", "a"), Lifecycle(pre_delete=HOOK)) == Code.LIFECYCLE
 
@@ -190,7 +190,7 @@ def test_containers_that_start_are_waited_for() -> None:
 
 
 def gated(*gates: str, **conditions: dict[str, str]) -> CloneSetBuilder:
-    """A pod that is not ready, with these gates and, by gate, the fields of its condition."""
+    """A pod that is not ready, with these readiness gates and these fields of their conditions."""
     builder = cloneset(1).not_ready("a")
     builder.pods["a"]["spec"]["readinessGates"] = [{"conditionType": gate} for gate in gates]
     for gate, fields in conditions.items():
@@ -214,12 +214,12 @@ def test_a_gate_that_its_controller_has_not_opened_is_named(builder: CloneSetBui
 
 
 def test_readiness_gates_of_this_project_open_automatically() -> None:
-    # a condition that is not there yet is set in this very plan
+    # a missing condition is set in the same plan
     missing = gated(keys.IN_PLACE_READY, "lb").set_condition("a", keys.IN_PLACE_READY, None)
     blocker = found(missing)
     assert blocker is not None
     assert (blocker.code, blocker.message) == (Code.READINESS_GATE, "its readiness gate lb is not True")
-    # one that is False, or not there, belongs to an update
+    # a condition that is False, or missing, belongs to an update
     held = gated(keys.IN_PLACE_READY).set_condition("a", keys.IN_PLACE_READY, "False")
     held.annotated({keys.IN_PLACE_STATE_ANNOTATION: "{}"}, "a")
     assert code_of(held) == Code.UPDATING_IN_PLACE

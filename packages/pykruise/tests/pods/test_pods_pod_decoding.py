@@ -1,4 +1,4 @@
-"""What a view keeps of a pod's JSON text, field by field."""
+"""Fields of a pod's JSON text in its view."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -35,7 +35,7 @@ def restarted(name: str, count: int) -> dict[str, Any]:
 
 
 def test_an_empty_pod_document_has_empty_fields() -> None:
-    """As a client may send it to a dry run, or a fake API server stores it."""
+    """A client may send such a document in a dry run, or a fake API server may store it."""
     pod = view()
     assert (pod.resource_version, pod.generation, pod.deletion_cost, pod.ip) == (0, 0, 0, "")
     assert (pod.finalizers, pod.open_gates, pod.conditions, pod.ephemeral) == ((), (), (), ())
@@ -71,7 +71,7 @@ def test_a_pod_has_an_address_when_its_node_gave_it_one(ip: str | None, expected
 
 
 def test_the_container_that_restarted_most_counts_and_so_does_the_sidecar() -> None:
-    # given a pod with several of each, and an init container that has run to its end
+    # given a pod with several containers and sidecars, and an init container that has ended
     spec = {
         "initContainers": [
             {"name": "one", "restartPolicy": "Always"},
@@ -143,7 +143,7 @@ def test_ephemeral_containers_are_read_with_their_state() -> None:
 
 
 def test_a_pod_with_sidecars_keeps_all_annotations_except_last_applied() -> None:
-    """SidecarSets may change any."""
+    """SidecarSets may change any of them."""
     few = {"example.com/a": "1", keys.SIDECARSET_LIST_ANNOTATION: "logs"}
     assert view(annotations={**few, LAST_APPLIED: "{...}"}).annotations == few
 
@@ -152,7 +152,7 @@ def test_a_pod_with_sidecars_keeps_all_annotations_except_last_applied() -> None
 def test_an_update_in_place_is_judged_by_annotations_that_feed_containers_and_not_by_labels(
     state: str,
 ) -> None:
-    # given a container that is fed from an annotation, and from a label that is called like another
+    # given a container that is fed from an annotation, and from a label with the key of another annotation
     env = [
         {"name": name, "valueFrom": {"fieldRef": {"fieldPath": f"metadata.{field}['{key}']"}}}
         for name, field, key in (("A", "annotations", "fed"), ("L", "labels", "other"))
@@ -200,7 +200,7 @@ def test_a_gate_is_open_until_its_condition_is_a_clean_true(
     status = {"conditions": [{"type": keys.IN_PLACE_READY, **condition}]}
     idle = view(spec=gates, status=status)
     assert bool(idle.open_gates) is is_open
-    # without an update under way there is none to go on with, and with one the gate is left to it
+    # a pod without an update may not be updating, and during an update the gate is left to the update
     assert not idle.may_be_updating
     busy = view(spec=gates, status=status, annotations=STATE)
     assert (busy.may_be_updating, busy.open_gates) == (may_be_updating, ())

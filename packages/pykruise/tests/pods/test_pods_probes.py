@@ -1,4 +1,4 @@
-"""PodProbeMarkers and NodePodProbes as decisions see them, and how the outcome of probes shows on a pod."""
+"""PodProbeMarkers and NodePodProbes as decisions use them, and results of probes on a pod."""
 
 from typing import Any
 
@@ -97,7 +97,7 @@ def test_a_probe_on_a_node_is_called_by_its_marker_and_its_name(name: str, parts
 
 
 def test_the_markers_of_a_node_are_those_with_entries_or_results() -> None:
-    # given pods that are checked, and others of which only results are left
+    # given pods with probes, and others of which only results are left
     def probes(*names: str) -> list[dict[str, Any]]:
         return [{"name": name, "containerName": "c", "probe": {}} for name in names]
 

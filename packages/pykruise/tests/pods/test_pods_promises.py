@@ -1,4 +1,4 @@
-"""Waits that pass by themselves promise a time, as a value beside their code; the simulator holds them to it."""
+"""Reasons of waits that end by themselves promise a time; the simulator checks the promise."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""What jobs that pull images have in common at admission."""
+"""Admission rules that all jobs that pull images share."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -55,7 +55,7 @@ def test_missing_pull_fields_get_their_defaults(given: dict[str, Any], changed: 
     ("policy", "stored"), [(None, "IfNotPresent"), ("", "IfNotPresent"), ("Always", "Always")]
 )
 def test_an_existing_image_is_not_pulled_by_default(policy: str | None, stored: str) -> None:
-    """images 5: only where the kind defaults it"""
+    """images 5: only if the kind has this default"""
     given = {"imagePullPolicy": policy}
     assert add_pull_defaults(given, pull_policy=True)["imagePullPolicy"] == stored
     assert add_pull_defaults(given, pull_policy=False)["imagePullPolicy"] == policy
@@ -126,7 +126,7 @@ def test_names_exclude_labels_in_any_form(more: dict[str, Any]) -> None:
 
 
 def test_an_unreadable_selector_is_quoted_as_it_was_given() -> None:
-    """Without what was left out."""
+    """The message does not contain absent fields."""
     ((_, field, message),) = problems(selector={"matchExpressions": [LIKE]})
     assert field == "spec.selector"
     assert "Like" in message

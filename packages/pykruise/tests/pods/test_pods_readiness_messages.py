@@ -1,4 +1,4 @@
-"""Several writers hold a pod back through one condition."""
+"""Several writers can keep a pod unready through one condition."""
 
 import orjson
 import pytest
@@ -147,6 +147,6 @@ def test_updating_the_probe_time_changes_only_the_version_of_the_condition() -> 
     paper_pod = pod({"status": "False", "message": "[]"})
     (condition,) = update_probe_time(paper_pod.view(), now=NOW)
     assert condition.keys() == {"type", "lastProbeTime"}
-    # a pod without the gate is held back by nothing, and a condition that is not there says nothing
+    # nothing is written to a pod without the gate, or without the condition
     assert update_probe_time(pod({"status": "False"}, gated=False).view(), now=NOW) == []
     assert update_probe_time(pod().view(), now=NOW) == []

@@ -1,4 +1,4 @@
-"""The pod's own Ready condition, when one of its readiness gates turns."""
+"""The pod's own Ready condition after a change of one of its readiness gates."""
 
 import pytest
 

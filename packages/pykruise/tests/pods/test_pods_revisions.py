@@ -1,4 +1,4 @@
-"""Revisions: which templates are the same, what they are called, which one is used."""
+"""Revisions: equal templates, names, and the revision in use."""
 
 import json
 from functools import partial
@@ -307,7 +307,7 @@ def test_the_oldest_unused_revisions_beyond_the_limit_are_deleted() -> None:
     assert [revision.number for revision in to_truncate(stored, live=live, limit=2)] == [2, 3]
     assert to_truncate(stored, live=live, limit=4) == to_truncate(stored, live=live, limit=9) == []
     assert [revision.number for revision in to_truncate(stored, live=live, limit=-1)] == [2, 3, 4, 5]
-    # those that are on their way out do not count
+    # terminating revisions do not count
     leaving = [msgspec.structs.replace(stored[1], is_deleting=True), *stored[2:]]
     assert [revision.number for revision in to_truncate(leaving, live=live, limit=2)] == [3]
 

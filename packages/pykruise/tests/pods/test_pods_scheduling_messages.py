@@ -1,4 +1,4 @@
-"""The remedy of a pod without a node names what the scheduler complains about, and nothing else."""
+"""The remedy for a pod without a node names only what the scheduler complains about."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Secrets and ConfigMaps as caches keep them."""
+"""Secrets and ConfigMaps in caches."""
 
 from typing import Any
 
@@ -24,12 +24,12 @@ def test_the_view_of_metadata_only_has_no_content() -> None:
 
 @pytest.mark.parametrize("kind", ["Secret", "ConfigMap"])
 def test_the_view_of_a_whole_object_has_its_content_digest_and_maps(kind: str) -> None:
-    # given one that says its kind, and an item of a list, which does not
+    # given an object with a kind, and an item of a list, which has no kind
     document = {"data": {"a": "Yg=="}}
     copy = view({"kind": kind, **document})
     assert view(document, kind=kind) == copy
     assert (copy.content, copy.has) == (content_of(kind, document), ("data",))
-    # then what it holds is nowhere in it
+    # then the view does not contain its content
     assert "Yg==" not in repr(copy)
     assert view({"kind": kind, "binaryData": {}}).has == ("binaryData",)
 

@@ -1,4 +1,4 @@
-"""The guard against a selector that was changed past admission."""
+"""The guard against a selector that was changed without a review."""
 
 from typing import Any
 
@@ -47,7 +47,7 @@ def test_the_recorded_selector_may_act() -> None:
 
 @pytest.mark.parametrize("value", [API, {}, {"matchLabels": {"app": "web", "tier": "front"}}])
 def test_a_selector_other_than_the_recorded_one_is_a_mismatch(value: dict[str, Any]) -> None:
-    """daemonset case 63; whatever the revisions and pods look like"""
+    """daemonset case 63; for any revisions and pods"""
     verdict = check_selector(value, owned=[stored(1, record=WEB)], pods=[{"app": "web"}])
     assert verdict == Mismatch(managed=encode_selector(WEB), stored=encode_selector(value))
 
@@ -126,7 +126,7 @@ def test_the_text_is_the_same_in_every_process() -> None:
 
 
 def test_the_newest_record_counts() -> None:
-    # given a revision without a record on top of two with different ones
+    # given a revision without a record that is newer than two with different records
     owned = [stored(3), stored(1, record=API), stored(2, record=WEB)]
     # then
     assert check_selector(WEB, owned=owned, pods=[]) == Managed()
@@ -173,7 +173,7 @@ def test_one_matching_pod_is_enough_without_revisions(pods: list[dict[str, str]]
     assert isinstance(check_selector(WEB, owned=[], pods=pods), Managed) == may_act
 
 
-# What people and admission read
+# Messages for people, and answers of admission
 
 
 def test_the_message_names_both_selectors_and_how_to_recover() -> None:

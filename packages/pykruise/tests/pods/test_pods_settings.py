@@ -1,4 +1,4 @@
-"""Settings of a kind: each field says where its value is from."""
+"""Settings of a kind: each field declares the source of its value."""
 
 from typing import Annotated, Any
 
@@ -12,14 +12,14 @@ PAUSE = FromFlag("pause", "how long")
 
 
 class Shared(msgspec.Struct, frozen=True, kw_only=True):
-    """What several kinds have."""
+    """Settings that several kinds share."""
 
     is_quick: Annotated[bool, OnGate("Quick")] = False
     pause_s: Annotated[int, PAUSE] = 5
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """One of each."""
+    """Settings with a field of each source."""
 
     is_short: Annotated[bool, OnGate("Short", and_name="Names")] = False
     workers: Annotated[int, "a note for readers", WORKERS] = 3

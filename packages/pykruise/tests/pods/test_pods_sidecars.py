@@ -1,4 +1,4 @@
-"""Which SidecarSets put sidecars into a pod, and which images they replaced there."""
+"""SidecarSets that injected sidecars into a pod, and the images that they replaced."""
 
 from collections.abc import Mapping
 

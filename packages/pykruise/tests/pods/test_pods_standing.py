@@ -1,4 +1,4 @@
-"""How far a workload is, for the conditions Ready, Reconciling and Stalled."""
+"""Progress of a workload, for the conditions Ready, Reconciling and Stalled."""
 
 from typing import Any
 

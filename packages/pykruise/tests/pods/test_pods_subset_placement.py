@@ -1,4 +1,4 @@
-"""What a subset adds to pods: a patch and required nodes."""
+"""Changes of a subset to its pods: a patch and required nodes."""
 
 import copy
 from typing import Any

@@ -1,4 +1,4 @@
-"""Defaults of pod templates, each as Kubernetes (and, for pull policies, OpenKruise) has it."""
+"""Defaults of pod templates, equal to those of Kubernetes (and, for pull policies, of OpenKruise)."""
 
 import copy
 from typing import Any
@@ -25,7 +25,7 @@ PROBE = {"failureThreshold": 3, "periodSeconds": 10, "successThreshold": 1, "tim
 
 
 def container(**fields: Any) -> dict[str, Any]:
-    """One with its defaults; `fields` as they are given."""
+    """A container with these fields and its defaults."""
     return add_container_defaults({"name": "c", "image": "a:1", **fields})
 
 
@@ -64,7 +64,7 @@ def test_given_pod_fields_are_kept_and_empty_strings_get_defaults() -> None:
     ],
 )
 def test_an_image_that_is_called_latest_is_pulled_each_time(image: str, policy: str) -> None:
-    """sidecarset 4: Kubernetes' rule; a digest implies no tag, and hides none either"""
+    """sidecarset 4: Kubernetes' rule; with a digest, a tag is optional and is not ignored"""
     assert pull_policy_of_image(image) == policy
 
 
@@ -114,7 +114,7 @@ def test_a_port_in_the_host_network_gets_a_host_port_with_the_gate_on(
 
 
 def test_ephemeral_containers_get_the_defaults_of_their_contents_alone() -> None:
-    """As a template with some is stored, until it is refused."""
+    """Such a template may be stored before a review refuses it."""
     debug = {"name": "debug", "image": "", "ports": [{"containerPort": 80, "protocol": "UDP"}], "env": []}
     spec = {"hostNetwork": True, "ephemeralContainers": [{**debug, "startupProbe": {"a": 1}}]}
     assert add_defaults({"spec": spec}, host_ports=True)["spec"]["ephemeralContainers"] == [
@@ -160,7 +160,7 @@ def test_probes_have_times_and_those_over_http_a_path_and_a_scheme() -> None:
 
 
 def test_only_the_named_probes_of_a_separate_container_get_defaults() -> None:
-    """sidecarset 4: startupProbe is not defaulted there, which would change hashes of stored objects"""
+    """sidecarset 4: startupProbe gets no defaults, since they would change hashes of stored objects"""
     item = {"name": "c", "livenessProbe": {"a": 1}, "startupProbe": {"a": 1}}
     result = add_container_defaults(item, probes=("livenessProbe",))
     assert (result["livenessProbe"], result["startupProbe"]) == ({**PROBE, "a": 1}, {"a": 1})

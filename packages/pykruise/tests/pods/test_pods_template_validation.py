@@ -1,4 +1,4 @@
-"""What is wrong with a pod template, before any pod is made of it."""
+"""Errors of a pod template, before a pod is created from it."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ MOUNTING = {**ONE, "volumeMounts": [{"name": "data", "mountPath": "/data"}]}
 
 
 def places(spec: Any = None, *claims: str, **template: Any) -> list[str]:
-    """Fields with an error, of a template whose spec is this, with a container unless it says otherwise."""
+    """Fields with an error in a template with this spec, which has a container by default."""
     spec = {"containers": [ONE], **(spec or {})}
     return [
         error.field for error in find_template_errors({"spec": spec, **template}, "t", further_volumes=claims)
@@ -57,7 +57,7 @@ def test_a_grace_period_is_not_negative(seconds: int | None, wrong: list[str]) -
 
 
 def test_in_the_host_s_network_a_port_may_be_left_out_but_not_be_another() -> None:
-    """Pods get it when they are made."""
+    """Pods get it when they are created."""
     assert places({"hostNetwork": True, "containers": [{**ONE, "ports": [{"containerPort": 80}]}]}) == []
     other = {**ONE, "ports": [{"containerPort": 80, "hostPort": 81}]}
     assert places({"hostNetwork": True, "containers": [other]}) == ["t.spec.containers[0].ports[0].hostPort"]
@@ -84,7 +84,7 @@ def test_a_claim_provides_a_volume_of_its_name() -> None:
     assert places(spec) == ["t.spec.containers[0].volumeMounts[0].name"]
     assert places(spec, "logs") == ["t.spec.containers[0].volumeMounts[0].name"]
     assert places(spec, "logs", "data") == []
-    # and one without a name is wrong in this alone
+    # and for a claim without a name, that is the only error
     assert places(spec, "data", "") == ["t.spec.volumes[1].name"]
 
 
@@ -96,7 +96,7 @@ def test_a_volume_with_an_unknown_source_counts_as_a_volume() -> None:
     ]
     spec = {"containers": [MOUNTING], "volumes": volumes}
     assert places(spec) == ["t.spec.volumes[2].secret"]
-    # and what is wrong with one that is known stays wrong beside it
+    # and an error in a known source remains an error beside the unknown field
     both = {"name": "logs", "hostPath": {"path": ""}, "someNewField": 1}
     assert places({"volumes": [both]}) == ["t.spec.volumes[0].hostPath.path"]
     both["hostPath"] = {"path": "/logs"}
@@ -110,7 +110,7 @@ def test_a_field_that_is_not_known_yet_may_be_what_another_one_lacks() -> None:
 
 
 def test_labels_that_pods_are_spread_by_may_be_anything() -> None:
-    """As in templates of before Kubernetes asked for more."""
+    """Templates may be older than Kubernetes' present rules."""
     term = {"matchExpressions": [{"key": "app", "operator": "In", "values": ["no value"]}]}
     spread = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
     affinity = {"topologyKey": "zone", "labelSelector": term}

@@ -85,7 +85,7 @@ def test_a_rolling_update_block_is_created_where_the_strategy_has_one(
     spec = {"updateStrategy": copy.deepcopy(strategy)}
     # when
     result = rolling_update_of(spec)
-    # then it is the one in the spec, which changes with it
+    # then the result is the object in the spec itself
     assert result == block
     assert result is None or result is spec["updateStrategy"]["rollingUpdate"]
     assert result is not None or spec == {"updateStrategy": strategy}

@@ -1,4 +1,4 @@
-"""Pods as decisions see them: what is kept of the JSON text, and what is worked out of it."""
+"""Pods as decisions see them: fields of the JSON text, and fields that are computed from it."""
 
 from typing import Any
 
@@ -223,7 +223,7 @@ GATES: list[list[dict[str, Any]]] = [
 def test_a_pod_that_an_update_in_place_has_something_to_do_for_shows_it(
     state: str, conditions: list[dict[str, Any]], annotations: dict[str, str], gates: list[dict[str, str]]
 ) -> None:
-    """What is worked out here says the same as the engine."""
+    """The computed fields agree with the update engine."""
     pod = view(
         metadata__labels={keys.STATE_LABEL: state},
         metadata__annotations=annotations,
@@ -287,11 +287,11 @@ def test_equal_parts_of_different_pods_are_one_object() -> None:
 def test_a_projector_forgets_shared_values_rather_than_growing_without_bound() -> None:
     # given a projector that keeps few values
     project = PodProjector(shared_values=10)
-    # when it sees ever new ones
+    # when it reads many new values
     pods = [
         project(orjson.dumps(document(metadata__labels={"unique": str(number)}))) for number in range(100)
     ]
-    # then what it made before stays right
+    # then its earlier views stay correct
     assert [pod.labels["unique"] for pod in pods] == [str(number) for number in range(100)]
     assert len(project._shared) <= 10 + 30
 
@@ -313,7 +313,7 @@ def test_a_condition_is_found_by_its_type() -> None:
 
 
 def test_a_pending_resize_is_a_condition_even_from_older_kubelets() -> None:
-    """Kubernetes 1.32 says it in `status.resize`, later ones by a condition."""
+    """Kubernetes 1.32 shows it in `status.resize`, later minors in a condition."""
     doc = document()
     doc["status"]["resize"] = "Infeasible"
     expected = ConditionView("PodResizePending", "True", "Infeasible", "")
@@ -377,17 +377,17 @@ def bound_to(*terms: dict[str, Any]) -> dict[str, Any]:
     ],
 )
 def test_a_pod_without_a_node_may_be_bound_to_one(spec: dict[str, Any], expected: str) -> None:
-    """daemonset section 6.4: how pods of a DaemonSet say where they are to go"""
+    """daemonset section 6.4: the node that a pod of a DaemonSet is created for"""
     view = project_pod(orjson.dumps({"metadata": {"name": "a"}, "spec": spec}))
     assert (view.wanted_node, view.target_node) == (expected, expected)
-    # one that has its node is there, whatever it wanted
+    # a pod with a node runs there, whatever node it was created for
     there = project_pod(orjson.dumps({"metadata": {"name": "a"}, "spec": {**spec, "nodeName": "n9"}}))
     assert (there.wanted_node, there.target_node) == ("", "n9")
 
 
 def test_a_condition_without_its_readiness_gate_holds_no_pod() -> None:
-    """The kubelet does not ask for it either; a controller that cannot take it away would wait for ever."""
-    # given a pod with the condition of updates in place that another client set, with the gate and without
+    """The kubelet does not evaluate it either; a controller that cannot remove it would wait for ever."""
+    # given a pod on which another client set the condition of updates in place, with the gate and without
     stray = {"type": keys.IN_PLACE_READY, "status": "False"}
     result = document()
     result["status"]["conditions"][1] = stray

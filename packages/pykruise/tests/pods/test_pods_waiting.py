@@ -1,4 +1,4 @@
-"""What a workload waits for, as a condition of its status."""
+"""The condition of a workload that waits, and its reason."""
 
 import pytest
 

@@ -24,7 +24,7 @@ def test_no_further_kind_is_allowed_without_a_list(text: str | None) -> None:
 
 @pytest.mark.parametrize("written", [str, str.upper, str.lower])
 def test_a_kind_is_listed_with_what_is_between_it_and_its_pods(written: Callable[[str], str]) -> None:
-    """Names of members count whatever their case."""
+    """Names of members count in upper and lower case."""
 
     def kind(group: str, name: str) -> dict[str, Any]:
         return {written("Group"): group, written("Kind"): name}

@@ -19,7 +19,7 @@ CREW = {"metadata": {"name": "c"}, "spec": {"size": 3}}
 
 
 def read_spec(given: Mapping[str, Any]) -> tuple[Doc | None, str]:
-    """Any, but for one that says that it cannot be read."""
+    """Read any spec, but fail for one with a bad size."""
     return (None, "spec.size: bad") if given.get("size") == "bad" else (dict(given), "")
 
 
@@ -181,13 +181,13 @@ def test_a_stored_unreadable_part_does_not_block_changes_of_the_rest(parts: Part
     stored = {**CREW, "spec": {"size": 3, "template": template}}
     changed = {**CREW, "spec": {"size": 4, "template": template}}
     of = reviews(parts=parts)
-    # errors of the part, in it, and of what it is part of do not count
+    # errors of the unreadable part, of its fields and of its parents are ignored
     for field in ("spec.template", f"spec.{path}", f"spec.{path}.spec", f"spec.{path}[0]"):
         assert validated(changed, make_required_error(field), of=of, old=stored).refusal is None
-    # others do
+    # other errors are not
     for field in ("spec", "spec.size", "spec.templates", f"spec.{path}s.spec"):
         assert validated(changed, make_required_error(field), of=of, old=stored).refusal is not None
-    # and it is stored as it was
+    # and the part is stored unchanged
     answer = at_once(
         of.build_mutating_review(lambda _request, doc: {**doc, "spec": {**doc["spec"], "filled": True}}),
         asked(changed, old=stored),

@@ -1,4 +1,4 @@
-"""What the specs of all workloads say alike."""
+"""Fields that the specs of all workloads have in common."""
 
 from typing import Any
 

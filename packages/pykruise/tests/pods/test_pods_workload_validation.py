@@ -1,4 +1,4 @@
-"""What is wrong with the parts that all workloads with pods have."""
+"""Errors of the parts that all workloads with pods have."""
 
 from typing import Any
 
@@ -132,7 +132,7 @@ def test_a_stored_object_without_a_template_excuses_nothing(stored: Doc) -> None
 
 
 def test_a_mounted_claim_template_cannot_be_removed() -> None:
-    """Of such a template no pod can be made, although the template itself stays as it is."""
+    """No pod could be created from such a template, although the template itself does not change."""
     # given
     stored = {"spec": {"template": template(MOUNTING), "volumeClaimTemplates": [DATA]}}
     # when
@@ -140,7 +140,7 @@ def test_a_mounted_claim_template_cannot_be_removed() -> None:
     causes = find_pod_errors(spec, kind="cloneset", stored=stored)
     # then
     assert places(causes) == ["spec.template.spec.containers[0].volumeMounts[0].name"]
-    # while what was missing before may be missing still
+    # while a claim that was missing before may still be missing
     assert places(find_pod_errors(spec, kind="cloneset", stored={"spec": spec | {"replicas": 1}})) == []
     with_data = spec | {"volumeClaimTemplates": [DATA]}
     assert places(find_pod_errors(with_data, kind="cloneset", further_volumes=["data"], stored=stored)) == []
@@ -174,7 +174,7 @@ def test_a_container_cannot_mount_a_volume_without_a_claim() -> None:
     ],
 )
 def test_only_some_fields_may_change(new: Doc, old: Doc | None, is_wrong: bool) -> None:
-    """Absent and null are alike, and in a selector what is empty."""
+    """Absent and null fields are equal, and so are empty ones in a selector."""
     causes = find_immutable_errors(new, {"spec": old}, kind="cloneset", mutable=["replicas"])
     assert places(causes) == ["spec"] * is_wrong
 
@@ -193,7 +193,7 @@ def test_only_some_fields_may_change(new: Doc, old: Doc | None, is_wrong: bool) 
 def test_a_changed_selector_may_only_return_to_the_managed_one(
     selector: Any, status: str, is_wrong: bool
 ) -> None:
-    # given a selector that was changed past admission, the controller's condition, and its record
+    # given a selector that was changed without a review, the controller's condition, and its record
     condition = {"type": SELECTOR_MISMATCH, "status": status, "message": "in any words"}
     stored = {"spec": {"selector": {"matchLabels": {"app": "db"}}}, "status": {"conditions": [condition]}}
     # then

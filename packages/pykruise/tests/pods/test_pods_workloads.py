@@ -1,4 +1,4 @@
-"""Views of a kind's own objects: specs are read once, and what cannot be read is a view with a problem."""
+"""Views of a kind's own objects: specs are read once, and an unreadable object has a view with a problem."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -180,7 +180,7 @@ def stored(name: str, *, controller: str = "", **metadata: Any) -> RevisionView:
 
 @pytest.mark.parametrize(("selector", "free"), [(WEB, ["web-2", "x-1"]), (EVERYTHING, []), (None, [])])
 def test_revisions_are_own_free_or_conflicting(selector: Selector | None, free: list[str]) -> None:
-    # given revisions of the workload (newest first), of nobody, and of others
+    # given revisions of the workload (newest first), revisions without an owner, and those of other owners
     empty = project_revision(
         orjson.dumps({"metadata": {"name": "web-5", "labels": {"app": "web"}}, "revision": 1})
     )

@@ -1,4 +1,4 @@
-"""RBAC: tokens, acting as others, rules. What users may do is compared with Kubernetes in tests/conformance."""
+"""RBAC: tokens, impersonation, rules. Conformance tests compare permissions of users with Kubernetes."""
 
 import asyncio
 import random
@@ -70,12 +70,12 @@ async def test_a_token_ends_with_its_account_and_with_the_pod_it_is_bound_to() -
     await api.post(PODS.format_path("default"), pod)
     bound = await _token(api, boundObjectRef={"kind": "Pod", "apiVersion": "v1", "name": "p"})
     free = await _token(api)
-    # when the pod goes, and then the account
+    # when the pod is deleted, and then the account
     await api.delete(PODS.format_path("default", "p"))
     after_pod = [server.user_of(bound), server.user_of(free)]
     await api.delete(SERVICE_ACCOUNTS.format_path("default", "worker"))
     await api.post(SERVICE_ACCOUNTS.format_path("default"), {"metadata": {"name": "worker"}})
-    # then an account of the same name is another
+    # then a new account with the same name is another one
     assert after_pod[0] is None
     assert after_pod[1] is not None
     assert server.user_of(free) is None
@@ -90,12 +90,12 @@ async def test_a_token_of_no_server_or_of_another_one_has_no_user(change: str) -
     # when, then
     assert server.user_of(change) is None
     assert server.user_of(token + change if change else token[:-1]) is None
-    assert (await _token(other_api)) == token  # the same seed; another one knows nothing of it
+    assert (await _token(other_api)) == token  # the same seed; a new server does not know it
     assert ApiServer(clock=_Time(), rng=random.Random(2)).user_of(token) is None
     assert other.user_of(token) is not None
 
 
-# --- acting as others ----------------------------------------
+# --- impersonation ---------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -224,7 +224,7 @@ async def test_aggregated_roles_follow_their_parts() -> None:
             "metadata": {"name": "more", "labels": {"rbac.authorization.k8s.io/aggregate-to-view": "true"}},
             "rules": [rule],
         }
-        # when a role is labelled to be a part of another, which is a part of a third
+        # when a role is aggregated to another, which is aggregated to a third
         await cluster.client.create(CLUSTER_ROLES, "", role)
         await _until_idle(cluster)
         # then both have its rules

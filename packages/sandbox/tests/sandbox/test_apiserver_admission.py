@@ -1,4 +1,4 @@
-"""Reviewers: order, what they see, what they change, and writes that happen while they think."""
+"""Reviewers: their order, their requests, their changes, and writes during a review."""
 
 import asyncio
 from collections.abc import Callable
@@ -20,7 +20,7 @@ def rule(
 
 
 class Witness:
-    """A reviewer that remembers what it was asked, and answers as configured."""
+    """A reviewer that records its requests, and answers as configured."""
 
     def __init__(self, change: Callable[[dict[str, Any]], None] | None = None) -> None:
         self.requests: list[AdmissionRequest] = []

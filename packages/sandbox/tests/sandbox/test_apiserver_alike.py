@@ -1,4 +1,4 @@
-"""Objects that are alike: what was found out about one is used for the next, and for nothing else."""
+"""Equal objects: results for one are used again for the next, and only for equal ones."""
 
 from typing import Any
 
@@ -27,9 +27,9 @@ async def test_a_change_of_one_pod_does_not_reach_the_next_identical_one() -> No
     await api.post(PODS, {**pod("a"), "spec": _spec()})
     image = {"spec": {"containers": [{"name": "main", "image": "web:2"}]}}
     await api.patch(f"{PODS}/a", image, STRATEGIC)
-    # when one more is made of the same spec
+    # when another pod is created from the same spec
     second = await api.post(PODS, {**pod("b"), "spec": _spec()})
-    # then it is as it was asked for
+    # then it has the image of its own spec
     assert second.doc["spec"]["containers"][0]["image"] == "web:1"
 
 
@@ -44,19 +44,19 @@ async def test_a_validated_spec_does_not_validate_another_host_name() -> None:
 
 
 async def test_claims_that_a_pod_makes_are_checked_by_its_own_name() -> None:
-    # given a pod that makes the claim a-data, and uses another that is named as if b had made it
+    # given a pod that creates the claim a-data, and uses another claim with a name that pod b would create
     api = Api.fresh()
     claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
     own = {"name": "data", "ephemeral": {"volumeClaimTemplate": {"spec": claim}}}
     spec = _spec(volumes=[own, {"name": "other", "persistentVolumeClaim": {"claimName": "b-data"}}])
-    # when the same is asked for under both names
+    # when two pods with these names have the same spec
     statuses = [(await api.post(PODS, {**pod(name), "spec": spec})).status for name in ("a", "b")]
-    # then the two volumes of the second would be one
+    # then both volumes of the second pod would have the same claim
     assert statuses == [201, 422]
 
 
 async def test_managed_fields_of_identical_pods_list_the_fields_of_each() -> None:
-    # given two pods with the same containers, and a third with one more variable
+    # given two pods with the same containers, and a third with another variable
     api = Api.fresh()
     for name in ("a", "b"):
         await api.post(PODS, {**pod(name), "spec": _spec()})

@@ -1,4 +1,4 @@
-"""kubectl goes over from applying on the client's side to the server's: what it may take over without a conflict."""
+"""kubectl changes from client-side to server-side apply: fields that it may change without a conflict."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ def config_map(**data: str) -> dict[str, Any]:
 
 
 async def applied_by_kubectl(api: Api, **data: str) -> None:
-    """As `kubectl apply` leaves it."""
+    """Create the object as `kubectl apply` does on the client side."""
     doc = config_map(**data)
     text = orjson.dumps(doc).decode()
     doc["metadata"] = {"name": "a", "annotations": {LAST_APPLIED: text}}
@@ -44,7 +44,7 @@ async def test_a_field_that_another_client_changed_since_is_a_conflict() -> None
     await api.patch(f"{CONFIG_MAPS}/a", {"data": {"x": "7"}}, kind=MERGE, fieldManager="kubectl-edit")
     # when
     reply = await apply(api, x="2", y="2")
-    # then only that one
+    # then only that field conflicts
     assert reply.status == 409
     assert [cause["field"] for cause in reply.doc["details"]["causes"]] == [".data.x"]
 

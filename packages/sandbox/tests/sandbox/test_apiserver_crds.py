@@ -1,4 +1,4 @@
-"""CRDs: from a definition to a served resource, and what its objects obey."""
+"""CRDs: from a definition to a served resource, and the rules for its objects."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""POST: identity, names, namespaces, and what a real API server says when it refuses."""
+"""POST: identity, names, namespaces, and refusals in the words of a real API server."""
 
 import re
 from typing import Any
@@ -88,7 +88,7 @@ async def test_a_generated_name_is_the_base_and_five_characters_that_spell_nothi
 
 
 async def test_a_generated_name_that_is_taken_is_generated_again() -> None:
-    # given a server that will draw the same name as another with the same seed, where it is taken
+    # given a server whose next generated name is taken already
     taken = (await Api.fresh(seed=3).post(CONFIG_MAPS, {"metadata": {"generateName": "g-"}})).meta["name"]
     api = Api.fresh(seed=3)
     state = api.server._core.rng.getstate()

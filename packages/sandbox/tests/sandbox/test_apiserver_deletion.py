@@ -1,4 +1,4 @@
-"""DELETE: preconditions, grace, finalizers, propagation, and what is answered."""
+"""DELETE: preconditions, grace periods, finalizers, propagation, and responses."""
 
 import asyncio
 from typing import Any
@@ -165,7 +165,7 @@ async def test_propagation_leaves_a_finalizer_for_the_garbage_collector(
     # then
     assert reply.meta["finalizers"] == finalizers
     assert reply.meta["deletionTimestamp"]
-    # and the garbage collector's finalizer can be traded for nothing
+    # and a background deletion removes the garbage collector's finalizer
     await api.delete(X, {"propagationPolicy": "Background"})
     assert (await api.get(X)).status == 404
 

@@ -1,4 +1,4 @@
-"""CEL: what is compiled, what is refused when it is written, and what has no value."""
+"""CEL: expressions that compile, those that are refused when they are written, and those without a value."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Tables, bare metadata and YAML: what the Accept header gets."""
+"""Tables, metadata only, and YAML: responses for the Accept header."""
 
 from typing import Any
 

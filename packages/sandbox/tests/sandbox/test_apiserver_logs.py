@@ -1,4 +1,4 @@
-"""The log of a container that runs on paper."""
+"""The log of a simulated container."""
 
 import asyncio
 from typing import Any
@@ -95,7 +95,7 @@ async def follow(api: Api, **query: str) -> LineStream:
 
 
 async def rest_of(stream: LineStream) -> list[str]:
-    """Everything that comes until the stream ends."""
+    """All lines until the end of the stream."""
     rest: list[str] = []
     async with asyncio.timeout(3600):
         while lines := await stream.read_batch():
@@ -104,7 +104,7 @@ async def rest_of(stream: LineStream) -> list[str]:
 
 
 async def says(api: Api, **status: Any) -> None:
-    """The kubelet reports this of the container."""
+    """Write this container status as the kubelet does."""
     whole = {"name": "main", "image": "nginx:1", "imageID": "x", "ready": True, "restartCount": 1, **status}
     reply = await api.patch(f"{PODS}/a/status", {"status": {"containerStatuses": [whole]}}, STRATEGIC)
     assert reply.status == 200, reply.message
@@ -123,7 +123,7 @@ async def test_a_followed_log_continues_until_the_container_ends() -> None:
     api = await running_since_start()
     stream = await follow(api)
     reading = asyncio.create_task(rest_of(stream))
-    # when nothing happens, it stays open
+    # when nothing happens, the stream stays open
     await asyncio.sleep(600)
     assert not reading.done()
     # when

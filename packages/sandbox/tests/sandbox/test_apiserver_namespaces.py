@@ -1,4 +1,4 @@
-"""Namespaces: what may be created in them, and how they end."""
+"""Namespaces: objects that may be created in them, and their deletion."""
 
 import pytest
 

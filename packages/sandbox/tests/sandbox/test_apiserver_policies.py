@@ -1,4 +1,4 @@
-"""ValidatingAdmissionPolicies on an API server of the sandbox; conformance has what they say and mean."""
+"""ValidatingAdmissionPolicies on an API server of the sandbox; the conformance tests check their semantics."""
 
 import random
 from pathlib import Path
@@ -47,7 +47,7 @@ BINDING = {"metadata": {"name": "b"}, "spec": {"policyName": "p", "validationAct
 
 
 def client(server: ApiServer) -> Client:
-    """A client that writes to it."""
+    """A client of this server."""
     return Client(LocalTransport(server, username="admin"))
 
 
@@ -124,7 +124,7 @@ async def test_an_expression_that_cannot_be_compiled_is_refused_when_it_is_writt
 
 @pytest.mark.parametrize(("failure", "refuses"), [("Fail", True), ("Ignore", False)])
 async def test_an_invalid_restored_policy_fails_by_its_failure_policy(failure: str, refuses: bool) -> None:
-    # given a server begun with the objects of another one, which were not checked
+    # given a server with restored objects, which were not checked
     server = fresh()
     foreign = policy("object.?data.hasValue()", failurePolicy=failure)
     for resource, doc in ((POLICIES, foreign), (BINDINGS, BINDING)):
@@ -144,9 +144,9 @@ async def test_a_broken_variable_is_an_error_of_the_expression_that_uses_it() ->
     variables = [{"name": "lost", "expression": "object.no.way"}, {"name": "fine", "expression": "1"}]
     await user.create(POLICIES, "", policy("variables.fine == 1", variables=variables))
     await user.create(BINDINGS, "", BINDING)
-    # then an expression that does not use it works
+    # then an expression that does not use the variable works
     await put_in(user, "one")
-    # and when it is used
+    # and when an expression uses it
     changed = {"spec": {"validations": [{"expression": "variables.lost == 1"}]}}
     await user.patch(POLICIES, "", "p", changed, patch_type=PatchType.MERGE)
     # then

@@ -122,7 +122,7 @@ async def test_a_list_can_be_had_as_of_a_revision_until_it_is_forgotten() -> Non
 
 
 async def test_a_limit_makes_a_plain_resource_version_exact() -> None:
-    """As it was before resourceVersionMatch: such a request is the first page of a snapshot."""
+    """This rule is older than resourceVersionMatch: such a request is the first page of a snapshot."""
     # given
     api = await with_config_maps("a")
     then = api.now()

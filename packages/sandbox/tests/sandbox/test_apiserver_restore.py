@@ -1,4 +1,4 @@
-"""Objects put into the storage as they were stored elsewhere."""
+"""Objects that are restored as another API server stored them."""
 
 import random
 
@@ -39,7 +39,7 @@ async def test_a_restored_object_keeps_uid_times_and_status_and_gets_a_new_resou
     assert stored["metadata"]["resourceVersion"] != "4711"
     assert "managedFields" not in stored["metadata"]
     assert (stored["kind"], stored["status"]) == ("Pod", {"phase": "Running"})
-    # and the document that was given is as it was
+    # and the given document is not changed
     assert POD["metadata"]["resourceVersion"] == "4711"  # type: ignore[index]
 
 

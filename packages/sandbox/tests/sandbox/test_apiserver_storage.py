@@ -1,4 +1,4 @@
-"""Storage: one revision for all writes, snapshots of the past, and a history that forgets."""
+"""Storage: one revision for all writes, snapshots of earlier revisions, and a limited history."""
 
 import pytest
 
@@ -13,7 +13,7 @@ from pykruise.sandbox.apiserver.objects.storage import (
 
 
 class Book:
-    """Writes to a storage in one word each."""
+    """Writes to a storage, each in one short call."""
 
     def __init__(self, storage: MemoryStorage) -> None:
         self.storage = storage

@@ -1,4 +1,4 @@
-"""Scale, binding, eviction, status of pods: what is done through an endpoint of its own."""
+"""Scale, binding, eviction, status of pods: subresources with endpoints of their own."""
 
 from typing import Any
 
@@ -329,7 +329,7 @@ async def test_dry_run_evicts_no_pod() -> None:
     assert api.now() == before
 
 
-# --- status, resize and what is not there
+# --- status, resize and missing objects
 
 
 async def test_the_status_of_a_pod_takes_labels_but_no_owners_and_no_spec() -> None:

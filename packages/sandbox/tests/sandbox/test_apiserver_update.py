@@ -1,4 +1,4 @@
-"""PUT and PATCH: optimistic concurrency, what may change, and writes that change nothing."""
+"""PUT and PATCH: optimistic concurrency, allowed changes, and writes that change nothing."""
 
 from typing import Any
 
@@ -336,7 +336,7 @@ async def test_generation_counts_changes_of_the_spec_only() -> None:
 
 
 async def test_a_label_that_was_stored_before_is_not_checked_again() -> None:
-    # given an object with an invalid label, from before the rule
+    # given an object with a label that is invalid under a newer rule
     api, made = await with_config_map()
     core = api.server._core
     entry = core.catalog.find_entry("", "v1", "configmaps")

@@ -1,4 +1,4 @@
-"""Watches: order, selections, resumption, bookmarks, ends, and readers that do not read."""
+"""Watches: order, selectors, resumption, bookmarks, ends, and clients that do not read."""
 
 import asyncio
 
@@ -44,7 +44,7 @@ async def test_a_deletion_shows_the_last_state_with_the_revision_of_the_deletion
 
 
 async def test_a_deletion_is_shown_correctly_also_when_a_reference_holds_the_same_revision() -> None:
-    # given an event whose reference happens to have the revision the event itself gets
+    # given an Event whose involvedObject has the resource version that the Event's deletion gets
     api = Api.fresh()
     path = "/api/v1/namespaces/default/events"
     revision = str(int(api.now()) + 1)

@@ -1,4 +1,4 @@
-"""HorizontalPodAutoscalers scale workloads of any kind by a metric that the test says."""
+"""HorizontalPodAutoscalers scale workloads of any kind by a metric that the test sets."""
 
 import asyncio
 from typing import Any
@@ -42,10 +42,10 @@ DEPLOYMENT = {
         (2, "160", 4),
         (2, "85", 2),  # within the tolerance
         (2, "40", 1),
-        (4, "800", 6),  # its bound
+        (4, "800", 6),  # the maximum
         (3, "", 3),
         (3, "nonsense", 3),
-        (0, "800", 0),  # it is off
+        (0, "800", 0),  # autoscaling is off
     ],
 )
 def test_the_wanted_replicas_are_computed_from_the_metric(current: int, metric: str, wanted: int) -> None:
@@ -110,7 +110,7 @@ async def test_an_autoscaler_scales_up_and_down_with_its_metric() -> None:
 
         await say("160", 4)
         await asyncio.sleep(60)
-        # the same share again: it is the average over more pods now
+        # the same average: the sum is divided by more pods now
         assert (await place.get(HORIZONTAL_POD_AUTOSCALERS, "web"))["status"]["desiredReplicas"] == 6
         await say("10", 1)
 

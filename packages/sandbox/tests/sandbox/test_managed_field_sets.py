@@ -1,4 +1,4 @@
-"""Sets of fields: a place is a member on its own, whatever is below it."""
+"""Sets of fields: a field is a member by itself, whether its children are members or not."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What creators own: found once for objects alike, and never mixed up."""
+"""Fields that creators own: computed once for equal objects, and never mixed up."""
 
 import random
 import uuid
@@ -44,7 +44,7 @@ def test_a_creator_owns_what_it_named_and_nothing_of_the_server() -> None:
     doc["metadata"] |= {"uid": "u", "labels": {"app": "web"}, "creationTimestamp": "2026-01-01T00:00:00Z"}
     # when
     data = owned().spell_out(stored(doc), b"{}")
-    # then in the order in which stored objects are
+    # then in the order of stored objects
     assert data == (b'{"f:data":{".":{},"f:a":{},"f:b":{}},"f:metadata":{"f:labels":{".":{},"f:app":{}}}}')
 
 

@@ -1,4 +1,4 @@
-"""Documents as typed values: what differs, how they are merged, and what is taken out of them."""
+"""Documents as typed values: differences, merges, and removed fields."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Built-in kinds: what no single recorded answer shows (addresses, generations, the decoder's corners)."""
+"""Built-in kinds: behaviour that the recorded answers do not cover (addresses, generations, rare input)."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ from pykruise.sandbox.apiserver.builtin.cluster_objects import finalize_namespac
 
 
 def made(resource: Resource, *, uid: str = "u-1", **members: Any) -> Document:
-    """A new object as stored."""
+    """A new object as it is stored."""
     strategy = find_strategy(resource)
     metadata = {"name": "x", "uid": uid, "creationTimestamp": "2026-01-01T00:00:00Z"}
     doc, unknown = strategy.decode(
@@ -71,7 +71,7 @@ def test_an_update_without_the_address_keeps_it_and_another_is_refused() -> None
     # then
     assert kept["spec"]["clusterIP"] == old["spec"]["clusterIP"]
     assert find_strategy(SERVICES).validate_update(kept, old) == []
-    # when it says another
+    # when the update has another address
     other = updated(
         SERVICES,
         old,

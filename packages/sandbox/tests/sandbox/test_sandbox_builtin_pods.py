@@ -28,7 +28,7 @@ BINDING = {
 
 
 def pod(**spec: Any) -> Document:
-    """A pod as stored."""
+    """A pod as it is stored."""
     doc, _ = STRATEGY.decode(
         {
             "apiVersion": "v1",
@@ -152,7 +152,7 @@ def with_pod_resources(**resources: Any) -> Document:
 
 
 def test_resources_of_a_whole_pod_can_be_resized_since_1_36() -> None:
-    # given a pod that asks for a CPU as a whole
+    # given a pod with a CPU request for the whole pod
     old = with_pod_resources(requests={"cpu": "1"}, limits={"cpu": "2"})
     new = deep_copy(old)
     new["spec"]["resources"] = {"requests": {"cpu": "2"}, "limits": {"cpu": "3"}}
@@ -180,7 +180,7 @@ def test_amounts_of_pod_level_resources_cannot_be_removed() -> None:
 
 
 def test_requests_of_a_whole_pod_follow_from_its_containers_and_limits() -> None:
-    # given a pod with limits alone, whose container asks for memory
+    # given a pod with pod-level limits only, whose container requests memory
     container = {"name": "main", "image": "i:1", "resources": {"requests": {"memory": "1Gi"}}}
     made = pod(containers=[container], resources={"limits": {"cpu": "1", "memory": "2Gi"}})
     # then
@@ -241,7 +241,7 @@ def test_a_node_that_reports_no_resources_cannot_resize() -> None:
     ],
 )
 def test_an_image_that_is_called_latest_is_pulled_each_time(image: str, policy: str) -> None:
-    """As in Kubernetes, where a digest implies no tag but hides none either."""
+    """Kubernetes' rule: a tag counts even with a digest, and an image with only a digest is not `latest`."""
     spec = {"ephemeralContainers": [{"name": "debug", "image": image}]}
     result = STRATEGY.add_ephemeral_containers({"spec": spec}, pod())
     assert result["spec"]["ephemeralContainers"][0]["imagePullPolicy"] == policy
@@ -255,7 +255,7 @@ def test_ephemeral_containers_are_added_but_never_changed() -> None:
     # then
     assert first["spec"]["ephemeralContainers"][0]["imagePullPolicy"] == "Always"
     assert STRATEGY.check_ephemeral_containers(first, old) == []
-    # when it is changed, or taken away
+    # when it is changed, or removed
     changed = STRATEGY.add_ephemeral_containers(
         {"spec": {"ephemeralContainers": [{**debugger, "image": "x"}]}}, first
     )
@@ -318,7 +318,7 @@ def test_a_gated_pod_may_be_narrowed_to_fewer_nodes() -> None:
         new["spec"] |= change
         # then
         assert STRATEGY.validate_update(new, old) == [], change
-    # but an existing requirement may not be exchanged
+    # but an existing term may not be changed
     old = pod(schedulingGates=gate, affinity=on_zones("z"))
     new = deep_copy(old)
     new["spec"]["affinity"] = on_zones("y")

@@ -1,4 +1,4 @@
-"""Certificates of the sandbox, and the kubeconfig that goes with them."""
+"""Certificates of the sandbox, and the kubeconfig with them."""
 
 import base64
 import os
@@ -97,7 +97,7 @@ def test_a_kubeconfig_replaces_the_old_one_whole_or_not_at_all(tmp_path: Path) -
 
 
 def test_an_unwritable_path_is_an_os_error(tmp_path: Path) -> None:
-    # given a file where a folder is wanted
+    # given a file in place of the folder
     (tmp_path / "file").write_text("")
     # then
     with pytest.raises(OSError, match="file"):

@@ -1,4 +1,4 @@
-"""The cluster as a whole: it starts, tells when a part dies, stops without a trace, and repeats itself."""
+"""The cluster as a whole: its start, the failure of a part, its complete end, and repeatable runs."""
 
 import asyncio
 import random
@@ -185,7 +185,7 @@ async def test_the_image_table_is_handed_on_to_the_kubelets() -> None:
         assert (await place.get(PODS, "web"))["status"]["phase"] == "Pending"
 
 
-# ── repeating itself ─────────────────────────────────────────────────────────
+# ── repeatable runs ──────────────────────────────────────────────────────────
 
 
 async def test_equal_seeds_give_equal_runs() -> None:
@@ -198,7 +198,7 @@ async def test_equal_seeds_give_equal_runs() -> None:
 
 
 async def _trace(seed: int) -> list[tuple[float, str, str, bytes]]:
-    """Everything that is written in a busy minute of a cluster: when, what, where."""
+    """All writes in a busy minute of a cluster: time, method, path and body."""
     begun = asyncio.get_running_loop().time()
     cluster = Cluster(
         ClusterSettings(nodes=4, pods_per_node=9), clock=make_loop_clock(start=START), rng=random.Random(seed)

@@ -1,4 +1,4 @@
-"""Discovery and OpenAPI: what is said about what is served."""
+"""Discovery and OpenAPI: descriptions of the served resources."""
 
 import json
 import random

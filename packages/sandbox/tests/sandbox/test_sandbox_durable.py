@@ -1,4 +1,4 @@
-"""A cluster's data directory: everything is there on the next start, and what is not ours stays as it is."""
+"""A cluster's data directory: all objects exist after the next start, and other files are not changed."""
 
 import logging
 import random
@@ -34,7 +34,7 @@ def deployment() -> dict[str, object]:
 
 
 class Restarted:
-    """A cluster over a data directory, started as often as is asked."""
+    """A cluster over a data directory; each instance starts it again."""
 
     def __init__(self, directory: Path) -> None:
         self.storage = DurableStorage(directory)
@@ -56,7 +56,7 @@ class Restarted:
 
 
 async def test_all_objects_exist_after_a_restart(tmp_path: Path) -> None:
-    # given a cluster with a rollout and a kind of its own
+    # given a cluster with a rollout and a custom resource
     crd = {
         "metadata": {"name": "things.example.com"},
         "spec": {
@@ -87,7 +87,7 @@ async def test_all_objects_exist_after_a_restart(tmp_path: Path) -> None:
         version = int((await place.client.list(PODS)).resource_version)
     # when
     async with Restarted(tmp_path) as place:
-        # then the same pods are there, and stay
+        # then the same pods exist, and stay
         listed = await place.client.list(PODS, "default")
         assert int(listed.resource_version) >= version
         await place.until(lambda: is_ready(place))
@@ -99,7 +99,7 @@ async def test_all_objects_exist_after_a_restart(tmp_path: Path) -> None:
             after[name]["status"]["containerStatuses"] == before[name]["status"]["containerStatuses"]
             for name in before
         )
-        # and the kind is served, and the workload alive
+        # and the custom resource is served, and controllers continue
         await place.client.get_path("/apis/example.com/v1/namespaces/default/things")
         await place.merge(DEPLOYMENTS, "web", {"spec": {"replicas": 1}})
 
@@ -121,7 +121,7 @@ async def test_a_watch_from_before_a_restart_must_list_again(tmp_path: Path) -> 
         async with place.client.watch(CONFIG_MAPS, "default", resource_version=old) as events:
             with pytest.raises(GoneError):
                 await anext(events)
-        # and new writes go on from where the old ones ended
+        # and resource versions continue to rise
         newer = await place.create(CONFIG_MAPS, config_map("c"))
         assert int(newer["metadata"]["resourceVersion"]) > int(old)
 
@@ -186,7 +186,7 @@ def test_an_unwritable_path_is_refused(tmp_path: Path) -> None:
 async def test_a_full_disk_refuses_the_write_with_one_message(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    # given a file that may not grow any more
+    # given a file that cannot grow any longer
     async with Restarted(tmp_path) as place:
         storage = place.cluster.server.storage
         assert isinstance(storage, DurableStorage)
@@ -203,10 +203,10 @@ async def test_a_full_disk_refuses_the_write_with_one_message(
         # when
         with caplog.at_level(logging.ERROR), pytest.raises(InternalError, match="disk is full"):
             await fill()
-        # then what was answered is there, and one line tells
+        # then all acknowledged writes are stored, and one line reports the error
         assert [name for name in await place.names(CONFIG_MAPS) if name.startswith("conf")] == sorted(kept)
         assert sum("disk is full" in record.message for record in caplog.records) == 1
-        # and with room again it goes on
+        # and with free space, writes work again
         storage._db.execute("PRAGMA max_page_count = 100000")
         await place.create(CONFIG_MAPS, config_map("later"))
 
@@ -239,7 +239,7 @@ asyncio.run(main())
 
 @pytest.mark.real_time
 def test_kill_9_at_any_moment_loses_no_acknowledged_write(tmp_path: Path) -> None:
-    # given a program that writes as fast as it can, killed again and again after so many answers
+    # given a program that writes as fast as it can, and is killed after different numbers of answers
     acknowledged: dict[str, int] = {}
     for turn, answers in enumerate((1, 7, 40, 133, 400)):
         process = subprocess.Popen(
@@ -253,7 +253,7 @@ def test_kill_9_at_any_moment_loses_no_acknowledged_write(tmp_path: Path) -> Non
             acknowledged[name] = int(version)
         # when
         process.kill()
-        for line in process.stdout:  # what was answered before the end came
+        for line in process.stdout:  # writes that were acknowledged before the end
             if line.endswith("\n"):
                 name, version = line.split()
                 acknowledged[name] = int(version)
@@ -266,13 +266,13 @@ def test_kill_9_at_any_moment_loses_no_acknowledged_write(tmp_path: Path) -> Non
         storage.close()
         assert {name: kept.get(name) for name in acknowledged} == acknowledged
         assert newest >= max(acknowledged.values())
-    # and versions have only gone up
+    # and versions have only risen
     versions = [acknowledged[f"turn{turn}-0"] for turn in range(5)]
     assert versions == sorted(versions)
 
 
 async def test_the_newest_revision_survives_a_restart_after_a_deletion(tmp_path: Path) -> None:
-    # given the newest write is a removal
+    # given a deletion as the newest write
     async with Restarted(tmp_path) as place:
         await place.create(CONFIG_MAPS, config_map("a"))
         gone = decode(await place.client.delete(CONFIG_MAPS, "default", "a"))
@@ -287,7 +287,7 @@ async def test_the_newest_revision_survives_a_restart_after_a_deletion(tmp_path:
 
 
 def test_stored_data_is_readable_by_its_owner_only(tmp_path: Path) -> None:
-    """Secrets are in it."""
+    """The data contain Secrets."""
     # given a directory and a file that every user may read, as earlier versions made them
     directory = tmp_path / "data"
     DurableStorage(directory).close()
@@ -300,7 +300,7 @@ def test_stored_data_is_readable_by_its_owner_only(tmp_path: Path) -> None:
     # then
     assert directory.stat().st_mode & 0o777 == 0o700
     assert set(modes.values()) == {0o600}
-    # a directory with other things in it is not shut to others
+    # a directory with other files keeps its permissions
     shared = tmp_path / "shared"
     shared.mkdir(mode=0o755)
     (shared / "notes").touch()

@@ -1,4 +1,4 @@
-"""Which containers a scripted failure is about, and what several say together."""
+"""Containers that a scripted failure applies to, and combinations of several failures."""
 
 import pytest
 

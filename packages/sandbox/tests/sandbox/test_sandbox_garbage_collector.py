@@ -23,7 +23,7 @@ def secret(name: str, *, owners: tuple[Object, ...] = ()) -> Object:
 
 
 async def family(place: Place, *, blocks: bool = False) -> Object:
-    """`parent` owns `child`, which owns `grandchild`."""
+    """Create `parent`, which owns `child`, which owns `grandchild`; return `parent`."""
     parent = await place.create(CONFIG_MAPS, config_map("parent"))
     child = await place.create(CONFIG_MAPS, config_map("child", owners=[owned_by(parent, blocks=blocks)]))
     await place.create(SECRETS, secret("grandchild", owners=(owned_by(child, blocks=blocks),)))
@@ -41,7 +41,7 @@ async def test_dependents_are_deleted_recursively_in_the_background() -> None:
         assert place.cluster.collector.read_stats().deletions == 0
         # when
         await place.client.delete(CONFIG_MAPS, "default", "parent", propagation="Background")
-        # then the owner goes at once, the others soon
+        # then the owner is deleted immediately, the others soon
         assert not await place.exists(CONFIG_MAPS, "parent")
         await place.until(lambda: _is_gone(place, SECRETS, "grandchild"), within_s=2.0)
         assert not await place.exists(CONFIG_MAPS, "child")
@@ -137,7 +137,7 @@ async def test_an_object_with_another_owner_left_only_loses_the_reference() -> N
 
 
 async def test_foreground_deletion_deletes_the_owner_last() -> None:
-    # given a dependent that takes a while to go
+    # given a dependent that terminates slowly
     async with small_cluster() as place:
         owner = await place.create(CONFIG_MAPS, config_map("owner"))
         await place.create(PODS, pod("web", owners=[owned_by(owner, blocks=True)]))
@@ -156,7 +156,7 @@ async def test_foreground_deletion_deletes_the_owner_last() -> None:
 
 
 async def test_foreground_deletion_deletes_a_whole_family_from_the_bottom() -> None:
-    # given a grandchild that is held
+    # given a grandchild with a finalizer
     async with small_cluster() as place:
         await family(place, blocks=True)
         await place.merge(SECRETS, "grandchild", {"metadata": {"finalizers": ["example.com/hold"]}})
@@ -166,7 +166,7 @@ async def test_foreground_deletion_deletes_a_whole_family_from_the_bottom() -> N
         # then
         assert await place.exists(CONFIG_MAPS, "parent")
         assert await place.exists(CONFIG_MAPS, "child")
-        # and when it is let go
+        # and when the finalizer is removed
         await place.merge(SECRETS, "grandchild", {"metadata": {"finalizers": None}})
         await place.until(lambda: _is_gone(place, CONFIG_MAPS, "parent"), within_s=5.0)
         assert not await place.exists(CONFIG_MAPS, "child")
@@ -250,7 +250,7 @@ async def test_custom_resources_are_collected_and_own_others_once_they_are_serve
 
 
 async def test_orphaning_removes_references_from_custom_resources_too() -> None:
-    # given: custom resources know no strategic merge patch
+    # given: custom resources do not support strategic merge patches
     async with small_cluster() as place:
         await place.create(CUSTOM_RESOURCE_DEFINITIONS, _widgets())
         owner = await place.create(CONFIG_MAPS, config_map("owner"))

@@ -1,4 +1,4 @@
-"""The HTTPS front: token, limits, watches and their end, over real sockets."""
+"""The HTTPS server: tokens, limits, watches and their end, over real sockets."""
 
 import asyncio
 import contextlib
@@ -142,7 +142,7 @@ async def test_tls_older_than_1_2_is_refused() -> None:
             context = ssl.create_default_context(cadata=CERTIFICATE.authority.decode())
             context.set_ciphers("DEFAULT:@SECLEVEL=0")
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", DeprecationWarning)  # it is old versions we ask for
+                warnings.simplefilter("ignore", DeprecationWarning)  # the test needs old versions
                 context.minimum_version = context.maximum_version = version
             # when
             try:
@@ -163,7 +163,7 @@ async def closed(writer: asyncio.StreamWriter) -> None:
 
 async def test_a_body_beyond_the_limit_is_a_413_status_and_is_not_read_to_its_end() -> None:
     async with running() as front, client(front) as session:
-        # given one that says how long it is, and one that does not
+        # given a body with a length in the header, and one without
         async def endless() -> AsyncIterator[bytes]:
             for _ in range(MAX_BODY // 65536 + 2):
                 yield b" " * 65536
@@ -262,7 +262,7 @@ async def test_a_disconnected_watcher_is_forgotten_immediately() -> None:
 
 async def test_a_watcher_that_never_reads_is_dropped_and_slows_no_other() -> None:
     async with running(send_timeout_s=0.3) as front, client(front) as session:
-        # given a connection that is not read, and one that is
+        # given a connection that is not read, and one that is read
         host, port = front.url.removeprefix("https://").split(":")
         context = ssl.create_default_context(cadata=CERTIFICATE.authority.decode())
         _, writer = await asyncio.open_connection(host, int(port), ssl=context, limit=1024)
@@ -271,7 +271,7 @@ async def test_a_watcher_that_never_reads_is_dropped_and_slows_no_other() -> Non
             f"GET {CONFIG_MAPS}?watch=1 HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\n\r\n".encode()
         )
         await eventually(lambda: front.watches == 1)
-        # when more is sent than any buffer on the way can hold
+        # when more data are sent than all buffers can hold
         seen = 0
         async with session.get(CONFIG_MAPS, params={"watch": "1"}) as reader:
             for number in range(24):

@@ -1,4 +1,4 @@
-"""What the image table answers."""
+"""Answers of the image table."""
 
 import pytest
 

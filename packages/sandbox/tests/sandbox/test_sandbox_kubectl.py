@@ -1,4 +1,4 @@
-"""kubectl against the front: the client most people come with. Skipped where there is no kubectl."""
+"""kubectl against the HTTPS server: the client that most people use. Skipped if kubectl is not installed."""
 
 import asyncio
 import os
@@ -72,14 +72,14 @@ spec:
 
 
 class Kubectl:
-    """Runs kubectl with a kubeconfig of its own."""
+    """A kubectl with a kubeconfig of its own."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self.kubeconfig = folder / "kubeconfig"
 
     async def run(self, *arguments: str, stdin: str = "") -> tuple[int, str]:
-        """Exit code, and what it said on both outputs."""
+        """Run a command; return its exit code, and its output and errors together."""
         assert KUBECTL is not None
         process = await asyncio.create_subprocess_exec(
             KUBECTL,
@@ -95,7 +95,7 @@ class Kubectl:
         return process.returncode, said.decode()
 
     async def __call__(self, *arguments: str, stdin: str = "") -> str:
-        """What it said; it must succeed."""
+        """Run a command that must succeed; return its output."""
         code, said = await self.run(*arguments, stdin=stdin)
         assert code == 0, said
         return said
@@ -119,7 +119,7 @@ async def test_apply_changes_what_changed_and_merges_lists_by_name(tmp_path: Pat
     async with cluster(tmp_path) as kubectl:
         # given
         assert "created" in await kubectl("apply", "-f", "-", stdin=DEPLOYMENT)
-        # when an image changes and a container goes
+        # when an image changes and a container is removed
         changed = DEPLOYMENT.replace("nginx:1", "nginx:2").replace(
             '      - {name: side, image: "busybox:1"}\n', ""
         )
@@ -211,7 +211,7 @@ async def test_kubectl_explain_shows_the_fields_of_built_in_kinds(tmp_path: Path
 
 async def test_logs_are_followed_until_the_container_ends(tmp_path: Path) -> None:
     async with cluster(tmp_path) as kubectl:
-        # given a pod that runs
+        # given a running pod
         await kubectl("run", "a", "--image=nginx:1", '--overrides={"spec":{"nodeName":"node-1"}}')
         status = {"name": "a", "image": "nginx:1", "imageID": "x", "ready": True, "restartCount": 0}
 

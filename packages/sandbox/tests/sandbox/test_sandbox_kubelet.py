@@ -1,4 +1,4 @@
-"""Kubelets on the API server's core: what a user sees of pods and nodes."""
+"""Kubelets on the API server: what users see of pods and nodes."""
 
 import asyncio
 import random
@@ -125,7 +125,7 @@ async def test_the_end_of_the_containers_is_reported_when_the_setting_is_on() ->
         # when
         await place.client.delete(PODS, "default", "web")
         await asyncio.sleep(5)
-        # then the finalizer still holds the pod, which has ended
+        # then the finalizer still keeps the pod, which has ended
         result = await place.get(PODS, "web")
         assert result["status"]["phase"] == "Succeeded"
         assert result["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 0
@@ -238,7 +238,7 @@ async def test_nodes_are_registered_as_kubelets_do_and_keep_showing_that_they_li
         assert {condition["type"]: condition["status"] for condition in node["status"]["conditions"]}[
             "Ready"
         ] == "True"
-        # and when time goes by
+        # and when time passes
         await asyncio.sleep(700)
         later = await place.get(NODES, "node-4")
         ready = next(condition for condition in later["status"]["conditions"] if condition["type"] == "Ready")
@@ -250,7 +250,7 @@ async def test_nodes_are_registered_as_kubelets_do_and_keep_showing_that_they_li
 
 
 async def test_a_pod_costs_its_kubelet_two_writes_from_start_to_end() -> None:
-    # given kubelets that are counted, on a server without anything else
+    # given kubelets whose requests are counted, on a server without other components
     clock = make_loop_clock(start=START)
     server = ApiServer(clock=clock, rng=random.Random(1))
     counted = MeteredTransport(LocalTransport(server))
@@ -275,13 +275,13 @@ async def test_a_pod_costs_its_kubelet_two_writes_from_start_to_end() -> None:
     assert not (await admin.list(PODS)).items
     stats = kubelets.read_stats()
     assert (stats.status_writes, stats.removals, stats.pods) == (30, 30, 0)
-    # and they stop when asked to
+    # and they stop when `stop` is called
     await kubelets.stop()
     await asyncio.wait_for(running, 1.0)
 
 
 def leave_half_deleted(storage: MemoryStorage) -> None:
-    """What an API server leaves that takes the grace period of the pod `web` and not yet the pod."""
+    """Store the pod `web` as a failing API server leaves it: with a grace period of 0, but not deleted."""
     stored = storage.get("pods", Key("default", "web"))
     assert stored is not None
     revision = storage.revision + 1
@@ -314,7 +314,7 @@ async def test_a_pod_that_an_api_server_left_half_deleted_is_deleted_once_more(f
     # when
     running = asyncio.create_task(kubelets.run())
     await asyncio.sleep(60)
-    # then it is finished, unless another component is to finish it: then there is nothing to finish
+    # then the kubelet deletes it, unless a finalizer keeps it
     assert counted.requests["DELETE pods"] == (0 if finalizers else 1)
     assert len((await admin.list(PODS)).items) == len(finalizers)
     await kubelets.stop()
@@ -322,7 +322,7 @@ async def test_a_pod_that_an_api_server_left_half_deleted_is_deleted_once_more(f
 
 
 async def test_a_pod_whose_deletion_failed_midway_is_removed() -> None:
-    # given a kubelet at work, and an API server that fails between the two writes of its DELETE
+    # given a running kubelet, and an API server that fails between the two writes of a deletion
     clock = make_loop_clock(start=START)
     storage = MemoryStorage()
     server = ApiServer(clock=clock, rng=random.Random(1), storage=storage)
@@ -351,7 +351,7 @@ async def test_a_pod_whose_deletion_failed_midway_is_removed() -> None:
 
 
 async def test_existing_nodes_are_taken_over_without_a_request() -> None:
-    # given one node that is there, and one that is not
+    # given a node that exists, and one that does not
     clock = make_loop_clock(start=START)
     server = ApiServer(clock=clock, rng=random.Random(1))
     counted = MeteredTransport(LocalTransport(server))
@@ -381,7 +381,7 @@ async def test_existing_nodes_are_taken_over_without_a_request() -> None:
     assert counted.requests["POST nodes"] == 1
     assert counted.requests["GET nodes"] == 0
     assert {decode(raw)["metadata"]["name"] for raw in (await admin.list(NODES)).items} == {"old", "new"}
-    # and its pods run
+    # and pods on the existing node run
     await admin.create(PODS, "default", pod("web", nodeName="old"))
     await asyncio.sleep(10)
     assert decode(await admin.get(PODS, "default", "web"))["status"]["phase"] == "Running"
@@ -390,7 +390,7 @@ async def test_existing_nodes_are_taken_over_without_a_request() -> None:
 
 
 async def test_restarted_kubelets_continue_with_their_pods_without_a_write() -> None:
-    # given pods that run, and kubelets that end
+    # given running pods, and kubelets that end
     clock = make_loop_clock(start=START)
     server = ApiServer(clock=clock, rng=random.Random(1))
     admin = Client(LocalTransport(server), clock=clock, rng=random.Random(2))
@@ -413,7 +413,7 @@ async def test_restarted_kubelets_continue_with_their_pods_without_a_write() -> 
     await asyncio.sleep(60)
     # then
     assert await _versions(admin) == before
-    # and addresses that are in use are not given again
+    # and addresses in use are not assigned again
     await admin.create(PODS, "default", pod("late", nodeName="n"))
     await asyncio.sleep(5)
     addresses = Counter(decode(item)["status"]["podIP"] for item in (await admin.list(PODS)).items)

@@ -1,4 +1,4 @@
-"""A dump of one cluster as the beginning of another."""
+"""A dump of one cluster as the initial state of another."""
 
 import asyncio
 import random
@@ -43,7 +43,7 @@ DUMPED = (
 
 
 async def dump_of(place: Place) -> str:
-    """What `kubectl get ... -A -o yaml` prints, kinds in the order of the command."""
+    """Output of `kubectl get ... -A -o yaml`, with kinds in the order of the command."""
     items = []
     for resource in DUMPED:
         for raw in (await place.client.list(resource)).items:
@@ -70,7 +70,7 @@ def workload(kind: str, name: str, **spec: object) -> Object:
 
 
 async def lived_in(place: Place) -> None:
-    """Workloads of several kinds that have settled."""
+    """Create workloads of several kinds, and wait until they have settled."""
     claim = {
         "metadata": {"name": "data"},
         "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
@@ -92,13 +92,13 @@ async def pods_of(place: Place) -> dict[str, Object]:
 
 
 async def test_a_loaded_dump_continues_from_its_dumped_state(tmp_path: Path) -> None:
-    # given a cluster that was dumped
+    # given a dumped cluster
     path = tmp_path / "dump.yaml"
     async with small_cluster(nodes=2) as place:
         await lived_in(place)
         before = await pods_of(place)
         path.write_text(await dump_of(place))
-    # when another begins with it
+    # when another cluster starts from the dump
     dump = read_dump(path)
     cluster = Cluster(
         ClusterSettings(nodes=0), clock=make_loop_clock(start=START + 900), rng=random.Random(9)
@@ -109,10 +109,10 @@ async def test_a_loaded_dump_continues_from_its_dumped_state(tmp_path: Path) -> 
     async with cluster:
         place = Place(cluster)
         await asyncio.sleep(60)
-        # then everything came, apart from namespaces that are there always
+        # then all objects were loaded, except the namespaces that always exist
         assert loaded.left_out == ()
         after = await pods_of(place)
-        # and no pod was replaced or started anew
+        # and no pod was replaced or restarted
         assert set(after) == set(before)
         for name, old in before.items():
             new = after[name]
@@ -120,7 +120,7 @@ async def test_a_loaded_dump_continues_from_its_dumped_state(tmp_path: Path) -> 
             assert new["status"]["containerStatuses"] == old["status"]["containerStatuses"]
             assert new["status"]["phase"] == old["status"]["phase"]
             assert new["metadata"]["uid"] != old["metadata"]["uid"]
-        # and owners are linked by their new uids
+        # and owner references have the new uids
         (web,) = [name for name in await place.names(REPLICA_SETS) if name.startswith("web-")]
         replica_set = await place.get(REPLICA_SETS, web)
         pod = next(doc for name, doc in after.items() if name.startswith("web-"))
@@ -135,7 +135,7 @@ async def test_a_loaded_dump_continues_from_its_dumped_state(tmp_path: Path) -> 
         volume = await place.get(PERSISTENT_VOLUMES, claim["spec"]["volumeName"])
         assert volume["spec"]["claimRef"]["uid"] == claim["metadata"]["uid"]
         assert volume["status"]["phase"] == "Bound"
-        # and controllers own what was there
+        # and controllers manage the loaded objects
         await place.merge(DEPLOYMENTS, "web", {"spec": {"replicas": 1}})
 
         async def has_shrunk() -> bool:

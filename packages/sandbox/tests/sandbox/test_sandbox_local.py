@@ -1,4 +1,4 @@
-"""The in-process transport keeps the promises of the Transport seam."""
+"""The in-process transport fulfils the contract of Transport."""
 
 import asyncio
 import random
@@ -181,7 +181,7 @@ async def test_closing_breaks_streams_and_refuses_requests() -> None:
 
 
 async def test_a_log_is_followed_like_a_watch() -> None:
-    # given a pod that runs
+    # given a running pod
     transport = LocalTransport(fresh())
     body = {**pod("a"), "spec": {**pod("a")["spec"], "nodeName": "node-1"}}
     assert (
@@ -207,7 +207,7 @@ async def test_a_log_is_followed_like_a_watch() -> None:
 
 
 async def test_a_steady_watch_is_silent_until_something_happens_and_does_not_end() -> None:
-    # given a watch that asks for bookmarks and to end after a minute, and one of its kind that is steady
+    # given a plain watch with bookmarks and a timeout of a minute, and a steady one with the same options
     server = fresh()
     asked = {"watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": "60"}
 
@@ -221,7 +221,7 @@ async def test_a_steady_watch_is_silent_until_something_happens_and_does_not_end
     plain = asyncio.create_task(listen(LocalTransport(server)))
     steady = LocalTransport(server, steady=True)
     silent = asyncio.create_task(listen(steady))
-    # when ten days pass, something happens, and it is ended
+    # when ten days pass, an object is created, and the transport is closed
     await asyncio.sleep(10 * 24 * 3600.0)
     assert not silent.done()
     await post(steady, "late")
@@ -230,6 +230,6 @@ async def test_a_steady_watch_is_silent_until_something_happens_and_does_not_end
     # then
     assert heard == ["ADDED"]
     with pytest.raises(ConnectionLostError):
-        await plain  # 30 silent seconds
+        await plain  # it fails after 30 s without a line
     with pytest.raises(ConnectionLostError, match="closed"):
         await silent

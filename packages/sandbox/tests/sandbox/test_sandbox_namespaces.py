@@ -1,4 +1,4 @@
-"""The end of a namespace, on the API server's core."""
+"""The deletion of a namespace, on the API server."""
 
 import asyncio
 
@@ -10,7 +10,7 @@ from support.sandbox import Place, config_map, pod, small_cluster
 
 
 async def team(place: Place) -> None:
-    """A namespace `team` with pods and other things in it."""
+    """Create a namespace `team` with pods and ConfigMaps."""
     await place.create(NAMESPACES, {"metadata": {"name": "team"}})
     for number in range(3):
         await place.create(PODS, pod(f"web-{number}"), namespace="team")
@@ -25,7 +25,7 @@ async def test_a_deleted_namespace_is_removed_with_its_contents() -> None:
         await asyncio.sleep(3)
         # when
         await place.client.delete(NAMESPACES, "", "team")
-        # then pods have their time to stop
+        # then pods have their grace period
         assert (await place.get(NAMESPACES, "team"))["status"]["phase"] == "Terminating"
         took_s = await place.until(lambda: _is_gone(place, "team"), within_s=10.0)
         assert took_s >= 1.0
@@ -65,7 +65,7 @@ async def test_a_terminating_namespace_reports_what_blocks_it() -> None:
             "example.com/hold in 1 resource instances"
             in conditions["NamespaceFinalizersRemaining"]["message"]
         )
-        # and when it is let go
+        # and when the finalizer is removed
         await place.merge(CONFIG_MAPS, "held", {"metadata": {"finalizers": None}}, namespace="team")
         await place.until(lambda: _is_gone(place, "team"), within_s=10.0)
 

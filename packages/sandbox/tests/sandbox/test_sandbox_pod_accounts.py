@@ -1,4 +1,4 @@
-"""Service accounts of pods, on clusters that were asked for them."""
+"""Service accounts of pods, on clusters with service accounts."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -22,7 +22,7 @@ async def with_accounts() -> AsyncIterator[Place]:
 
 
 async def made(place: Place, doc: Object, namespace: str = "default") -> dict[str, Any]:
-    """The spec of the pod as it was stored."""
+    """Create a pod; return the spec as it was stored."""
     await place.client.create(PODS, namespace, doc)
     name = doc["metadata"]["name"]
     data = await place.client.get(PODS, namespace, name)
@@ -112,7 +112,7 @@ async def test_a_pod_with_a_missing_service_account_is_refused() -> None:
         )
         with pytest.raises(ForbiddenError, match=why):
             await place.create(PODS, pod("web", serviceAccountName="nobody"))
-        # and one whose name is generated is called by its beginning
+        # and for a pod with a generated name, the message has the prefix of the name
         unnamed = pod("web", serviceAccountName="nobody")
         unnamed["metadata"] = {"generateName": "web-"}
         with pytest.raises(ForbiddenError, match='pods "web-" is forbidden'):

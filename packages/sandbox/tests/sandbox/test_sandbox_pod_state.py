@@ -1,4 +1,4 @@
-"""What happens to a pod on its node, and what its kubelet writes: pure functions, no cluster."""
+"""A pod on its node, and the writes of its kubelet: pure functions, no cluster."""
 
 import pytest
 
@@ -97,7 +97,7 @@ def test_a_readiness_gate_keeps_the_pod_from_being_ready_until_it_is_opened() ->
     pod.run_until(3.0)
     assert not pod.is_ready
     assert pod.condition("Ready")["lastTransitionTime"] == "2026-01-31T12:00:02Z"
-    # and each opening and closing took one write, of the Ready condition alone
+    # and each change of readiness took one write, of the Ready condition alone
     assert [list(patch["status"]) for _, patch in pod.patches[1:]] == [["conditions"], ["conditions"]]
     assert [len(patch["status"]["conditions"]) for _, patch in pod.patches[1:]] == [1, 1]
 
@@ -154,12 +154,12 @@ def test_a_changed_image_restarts_that_container_once() -> None:
     # when
     pod.set_image("main", "nginx:2")
     pod.run_until(10.5)
-    # then it is down ...
+    # then the container is down ...
     down = pod.container("main")
     assert down["state"]["terminated"]["containerID"] == before["containerID"]
     assert down["ready"] is False
     assert not pod.is_ready
-    # ... and comes back as a new container
+    # ... and a new container starts
     pod.run_until(60.0)
     after = pod.container("main")
     assert after["restartCount"] == 1
@@ -201,7 +201,7 @@ def test_a_new_image_replaces_a_container_that_would_never_be_restarted() -> Non
     assert pod.is_ready
 
 
-# ── images that cannot be had ────────────────────────────────────────────────
+# ── images that cannot be pulled ─────────────────────────────────────────────
 
 
 def test_a_broken_image_alternates_between_err_image_pull_and_back_off() -> None:
@@ -252,7 +252,7 @@ def test_an_update_to_a_broken_image_leaves_the_old_container_ended_and_its_imag
     assert after["lastState"]["terminated"]["containerID"] == before["containerID"]
     assert not pod.is_ready
     assert pod.status["phase"] == "Running"
-    # and the way back
+    # and the reverse change
     pod.set_image("main", "nginx:1")
     pod.run_until(9.0)
     assert pod.is_ready
@@ -286,7 +286,7 @@ def test_init_containers_run_sequentially_before_the_main_ones() -> None:
     assert pod.container("main")["state"] == {"waiting": {"reason": "PodInitializing"}}
     initialized = pod.condition("Initialized")
     assert initialized["message"] == "containers with incomplete status: [one two]"
-    # and when all is done: 1 + 4, 1 + 4, 1
+    # and when all have started: 1 + 4, 1 + 4, 1
     pod.run_until(60.0)
     assert pod.container("one")["state"]["terminated"]["reason"] == "Completed"
     assert pod.container("two")["state"]["terminated"]["startedAt"] == "2026-01-31T12:00:06Z"
@@ -371,12 +371,12 @@ def test_the_restart_policy_decides_the_phase_after_an_exit(policy: str, code: i
 
 
 def test_an_ephemeral_container_added_before_another_starts_without_restarting_the_other() -> None:
-    # given one that has ended
+    # given a container that has ended
     ended = {"name": "ended", "image": "debug:1"}
     settings = KubeletSettings(start_s=1.0, start_jitter=0.0, job_s=2.0)
     pod = PaperPod(pod_document(ephemeralContainers=[ended]), settings=settings)
     pod.run_until(10.0)
-    # when another is added as a strategic merge patch does it
+    # when another is added in the way of a strategic merge patch
     pod.doc["spec"]["ephemeralContainers"].insert(0, {"name": "added", "image": "debug:2"})
     pod.state = add_ephemeral(pod.state, view(pod.doc))
     pod.run_until(20.0)
@@ -396,7 +396,7 @@ def test_a_container_that_keeps_crashing_backs_off_longer_each_time() -> None:
     for second in range(200):
         pod.run_until(float(second))
         restarts.setdefault(pod.container()["restartCount"], second)
-    # then at once, then after 10, 20, 40 and 80 s
+    # then it restarts immediately, and later after 10, 20, 40 and 80 s
     assert list(restarts.values()) == [0, 1, 12, 33, 74, 155]
     assert pod.container()["state"]["waiting"]["reason"] == "CrashLoopBackOff"
     assert pod.container()["lastState"]["terminated"]["exitCode"] == 1
@@ -443,7 +443,7 @@ def test_a_deleted_pod_that_never_ran_is_removed_immediately() -> None:
 
 
 def test_a_rule_takes_readiness_away_after_some_time_on_the_node_it_names() -> None:
-    # given what a user would call: this image never becomes ready on that node after 30 s
+    # given a rule: pods of this image on that node become unready after 30 s
     rules = [Rule(image="nginx:*", node="node-1", never_ready=True, after_s=30.0)]
     here = PaperPod(pod_document(), rules=rules)
     there = PaperPod(pod_document(node="node-2"), rules=rules)
@@ -469,7 +469,7 @@ def test_rules_that_change_apply_to_pods_that_run() -> None:
     assert pod.is_ready
 
 
-# ── a kubelet that starts again ──────────────────────────────────────────────
+# ── a restarted kubelet ──────────────────────────────────────────────────────
 
 
 def test_a_restarted_kubelet_keeps_its_pods_and_writes_nothing() -> None:

@@ -1,4 +1,4 @@
-"""What the sandbox keeps of a pod."""
+"""The sandbox's view of a pod."""
 
 import msgspec
 import pytest

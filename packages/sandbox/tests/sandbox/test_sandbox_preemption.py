@@ -1,4 +1,4 @@
-"""Who makes room for a pod: pure choices over a ledger, and what a cluster does about them."""
+"""Victims of preemption: pure choices over a ledger, and preemption in a cluster."""
 
 import asyncio
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ PRIORITY_CLASSES = Resource("scheduling.k8s.io", "v1", "priorityclasses", "Prior
 
 
 def node(name: str) -> SandboxNodeView:
-    """A node of four cpus."""
+    """A node with four CPUs."""
     doc = build_node_document(NodeSpec(name=name, cpu="4"), now=START)
     doc["metadata"] |= {"uid": f"uid-{name}", "resourceVersion": "1"}
     return project_node(encode(doc))
@@ -46,7 +46,7 @@ def book(**placed: Sequence[SandboxPodView]) -> NodeLedger:
 
 
 def room(new: SandboxPodView, ledger: NodeLedger, *budgets: Budget) -> tuple[str, list[str]]:
-    """The node, and who goes."""
+    """The chosen node, and the victims on it."""
     before = {name: (load.pods, dict(load.used)) for name, load in ledger.nodes.items()}
     answer = make_room(new, ledger, hopeful=[*ledger.nodes], budgets=budgets)
     assert {name: (load.pods, dict(load.used)) for name, load in ledger.nodes.items()} == before
@@ -79,13 +79,13 @@ def test_preemption_chooses_the_fewest_and_then_the_youngest_of_equal_victims() 
 
 
 def test_pods_with_an_exhausted_budget_are_preempted_last() -> None:
-    # given the more important one is protected, and then the less important one
+    # given budgets that protect the less important pod, or allow its disruption
     ledger = book(n1=[paper_pod("a", 5), paper_pod("b", 3)])
     # then
     assert room(paper_pod("new", 10), ledger) == ("n1", ["b"])
     assert room(paper_pod("new", 10), ledger, protecting("b")) == ("n1", ["a"])
     assert room(paper_pod("new", 10), ledger, protecting("b", allowed=1)) == ("n1", ["b"])
-    # and a budget does not save what must go
+    # and a budget does not protect a pod if the new pod needs the whole node
     assert room(paper_pod("new", 10, cpu="4"), ledger, protecting("b")) == ("n1", ["a", "b"])
 
 
@@ -95,7 +95,7 @@ def test_a_node_without_violated_budgets_is_preferred() -> None:
 
 
 def test_a_failed_preemption_reports_the_reasons_of_all_nodes() -> None:
-    # given one node with equals, one where even an empty one would not do, one that fails for good
+    # given a node with pods of the same priority, one too small even when empty, one that cannot be used at all
     ledger = book(n1=[paper_pod("a", 10, cpu="4")], n2=[paper_pod("b", 1, cpu="4")], n3=[])
     # when
     answer = make_room(paper_pod("new", 10, cpu="8"), ledger, hopeful=["n1", "n2"])
@@ -156,7 +156,7 @@ async def test_a_pod_of_lower_priority_does_not_use_the_room_cleared_for_another
         await place.until(lambda: place.is_ready("small"))
         await place.create(PODS, of("great", "high"))
         await asyncio.sleep(1)
-        # when others come meanwhile
+        # when another pod is created in the meantime
         await place.create(PODS, of("between", "middle"))
         await asyncio.sleep(60)
         # then

@@ -1,4 +1,4 @@
-"""Kubernetes protobuf bodies, as kubectl sends them for the kinds it has types for."""
+"""Kubernetes protobuf bodies, as kubectl sends them for built-in kinds."""
 
 import struct
 from typing import Any
@@ -7,7 +7,7 @@ import pytest
 
 from pykruise.sandbox.apiserver.requests.protobuf import ProtobufError, to_document
 
-# A small encoder of the wire format, so that the messages below read as what they are.
+# A small encoder of the wire format, so that the messages below are readable.
 
 
 def varint(number: int) -> bytes:

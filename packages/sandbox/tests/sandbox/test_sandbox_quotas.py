@@ -1,4 +1,4 @@
-"""Quotas and limit ranges in a cluster: who counts, who is refused, who goes on."""
+"""Quotas and limit ranges in a cluster: counted objects, refused objects, and work that continues."""
 
 import asyncio
 import random
@@ -62,11 +62,11 @@ async def test_finished_and_deleted_pods_are_not_counted() -> None:
             ForbiddenError, match=r"exceeded quota: q, requested: pods=1,requests\.cpu=1, used: "
         ):
             await place.create(PODS, sized("c", "1"))
-        # when one ends
+        # when one pod ends
         await place.merge(PODS, "b", {"status": {"phase": "Succeeded"}}, subresource="status")
         # then
         assert await used(place) == {"pods": "1", "count/pods": "2", "requests.cpu": "1"}
-        # when the other goes
+        # when the other pod is deleted
         await place.client.delete(PODS, "default", "a", grace_period_s=0)
         assert await used(place) == {"pods": "0", "count/pods": "1", "requests.cpu": "0"}
 
@@ -77,14 +77,14 @@ async def test_quotas_are_counted_also_where_no_controller_runs() -> None:
         await place.create(QUOTAS, quota({"pods": "1"}))
         await place.create(PODS, pod("a"))
         assert await used(place) == {"pods": "1"}
-        # when it goes
+        # when the pod is deleted
         await place.client.delete(PODS, "default", "a")
 
         async def is_free() -> bool:
             return await used(place) == {"pods": "0"}
 
         await place.until(is_free)
-        # then there is room again
+        # then another pod may be created
         await place.create(PODS, pod("b"))
 
 
@@ -100,7 +100,7 @@ async def test_a_changed_quota_is_counted_again() -> None:
             "hard": {"pods": "1", "requests.cpu": "8"},
             "used": {"pods": "1", "requests.cpu": "1"},
         }
-        # and a status that another client wrote is put right
+        # and a status of another client is corrected
         await place.merge(QUOTAS, "q", {"status": {"used": {"pods": "7"}}}, subresource="status")
         assert (await used(place))["pods"] == "1"
 
@@ -112,7 +112,7 @@ async def test_other_namespaces_and_kinds_are_not_limited() -> None:
         await place.create(PODS, pod("a"), namespace="kube-system")
         with pytest.raises(ForbiddenError):
             await place.create(PODS, pod("a"))
-        # when the quota goes, so does the limit
+        # when the quota is deleted, its limit ends
         await place.client.delete(QUOTAS, "default", "q")
         await place.create(PODS, pod("a"))
 
@@ -134,7 +134,7 @@ async def test_a_deployment_gets_as_many_pods_as_the_quota_allows_and_more_when_
 
         await place.until(has_two)
         await asyncio.sleep(5)
-        # then the events and the condition say why
+        # then the events and the condition show the reason
         docs = [await place.get(EVENTS, name) for name in await place.names(EVENTS)]
         failed = [doc["message"] for doc in docs if doc["reason"] == "FailedCreate"]
         wanted = "is forbidden: exceeded quota: q, requested: pods=1, used: pods=2, limited: pods=2"
@@ -168,7 +168,7 @@ async def test_parallel_writes_do_not_exceed_a_quota() -> None:
 
 
 async def test_limits_are_known_again_after_a_start() -> None:
-    # given a server with a quota that counts and a limit range, and one that starts on the same storage
+    # given a server with an active quota and a limit range, and a second one on the same storage
     storage = MemoryStorage()
     server = ApiServer(clock=make_loop_clock(start=START), rng=random.Random(1), storage=storage)
     server.count_quotas()
@@ -219,11 +219,11 @@ async def test_a_resize_keeps_to_quota_and_limits() -> None:
         assert await used(place) == {"requests.cpu": "2"}
 
 
-# ── what is used ─────────────────────────────────────────────────────────────
+# ── usage of a pod ───────────────────────────────────────────────────────────
 
 
 def test_a_pod_uses_what_it_needs_at_most() -> None:
-    # given two that run, a sidecar, one that starts before all and needs more, and overhead
+    # given two containers, a sidecar, an init container with a larger request, and overhead
     def container(name: str, cpu: str, **more: Any) -> Object:
         return {"name": name, "resources": {"requests": {"cpu": cpu}, "limits": {"cpu": cpu}}, **more}
 

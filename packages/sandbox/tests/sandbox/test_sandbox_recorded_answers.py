@@ -40,7 +40,7 @@ def strategy_of(doc: Case) -> BuiltinStrategy:
 
 
 def admitted(doc: Case) -> Case:
-    """With what admission adds, which the recorded answers have."""
+    """Add fields that admission adds, and that the recorded answers have."""
     if doc["kind"] == "Pod":
         give_priority(doc, find_system_class(doc["spec"].get("priorityClassName") or ""))
         add_default_tolerations(doc["spec"])
@@ -61,14 +61,14 @@ def test_a_new_object_is_stored_or_refused_as_kubernetes_does(case: Case) -> Non
     # given
     doc, before = case["doc"], deep_copy(case["doc"])
     strategy = strategy_of(doc)
-    # when it cannot be read as its kind
+    # when it cannot be decoded as its kind
     if "err" in case:
         with pytest.raises(DecodeError) as refused:
             strategy.decode(doc)
         # then
         assert str(refused.value) == case["err"]
         return
-    # when it can
+    # when it can be decoded
     made, unknown = strategy.decode(doc)
     made = admitted(strategy.default(made))
     made["metadata"] |= {"uid": "UID", "name": doc["metadata"].get("name", "x"), "namespace": "default"}
@@ -88,7 +88,7 @@ def test_a_new_object_is_stored_or_refused_as_kubernetes_does(case: Case) -> Non
     for member in ("uid", "name", "namespace", "creationTimestamp"):
         made["metadata"].pop(member, None)
     if doc["kind"].startswith("PersistentVolume"):
-        # Protection comes from an admission plugin, which the recording is without.
+        # An admission plugin adds this protection, and the recorded API server ran without the plugin.
         assert len(made["metadata"].pop("finalizers")) == 1
     assert made == case["out"]
 

@@ -1,4 +1,4 @@
-"""A pod that refers to what is not there does not run, whichever way it says it."""
+"""Pods that refer to missing objects do not run, in each form of a reference."""
 
 import asyncio
 from typing import Any
@@ -44,7 +44,7 @@ VOLUMES: dict[str, Spec] = {
 
 
 def optional(node: Any) -> Any:
-    """The same, and every reference in it is optional."""
+    """A copy in which every reference is optional."""
     if isinstance(node, list):
         return [optional(item) for item in node]
     if not isinstance(node, dict):
@@ -64,20 +64,20 @@ async def created(place: Any, key: str = "k") -> None:
 @pytest.mark.parametrize("spelling", CONTAINERS)
 async def test_a_container_waits_for_what_its_environment_refers_to(spelling: str, field: str) -> None:
     async with small_cluster() as place:
-        # given a pod whose container refers to something that is not there
+        # given a pod whose container refers to a missing object
         doc = pod("web")
         container = {"name": "refers", "image": "busybox", **CONTAINERS[spelling]}
         doc["spec"][field] = [*doc["spec"].get(field, ()), container]
         await place.create(PODS, doc)
         await asyncio.sleep(30)
-        # then it says what is missing
+        # then its status names the missing object
         status = (await place.get(PODS, "web"))["status"]
         states = [*status["containerStatuses"], *status.get("initContainerStatuses", ())]
         (waiting,) = [state["state"]["waiting"] for state in states if state["name"] == "refers"]
         assert waiting["reason"] == "CreateContainerConfigError"
         assert waiting["message"] in ('configmap "there" not found', 'secret "there" not found')
         assert not await place.is_ready("web")
-        # and goes on when that comes
+        # and the container starts when the object is created
         await created(place)
         if field == "containers":
             await place.until(lambda: place.is_ready("web"))
@@ -95,7 +95,7 @@ async def test_no_container_starts_before_the_volumes_are_mounted(spelling: str)
         ]
         listed = [msgspec.json.decode(raw) for raw in (await place.client.list(EVENTS, "default")).items]
         assert any("there" in item["message"] for item in listed if item["reason"] == "FailedMount")
-        # when it comes
+        # when the object is created
         await created(place)
         await place.until(lambda: place.is_ready("web"))
 

@@ -1,4 +1,4 @@
-"""Kubelets: resources in force, resizes in place, hooks that sleep, and pods that end by themselves."""
+"""Kubelets: allocated resources, in-place resizes, hooks that sleep, and pods that end by themselves."""
 
 import asyncio
 from typing import Any
@@ -18,7 +18,7 @@ from support.sandbox import Object, Place, pod, small_cluster
 
 
 def sized(cpu: str, *, policy: str = "NotRequired") -> Object:
-    """A pod that asks for so much cpu, as its limit too."""
+    """A pod with this CPU request and limit."""
     container = {
         "name": "main",
         "image": "nginx:1",
@@ -95,24 +95,24 @@ async def test_a_slow_resize_is_reported_while_in_progress() -> None:
 
 async def test_an_impossible_resize_is_infeasible_or_deferred() -> None:
     async with small_cluster(ClusterSettings(nodes=1, node_cpu="4")) as place:
-        # given a node with 4 cores, of which another pod has 2
+        # given a node with 4 CPUs, of which another pod has 2
         await place.create(PODS, sized("1"))
         await place.create(PODS, pod("other", requests={"cpu": "2"}))
         await place.until(lambda: place.is_ready("web"))
         await place.until(lambda: place.is_ready("other"))
-        # when it asks for more than there is
+        # when the pod requests more than the node has
         await resize(place, "8")
         await asyncio.sleep(1)
         # then
         pending = await place.condition("web", "PodResizePending")
         assert (pending["status"], pending["reason"]) == ("True", "Infeasible")
         assert pending["message"].startswith("Node didn't have enough capacity: cpu")
-        # and when it asks for more than is free
+        # and when it requests more than is free
         await resize(place, "3")
         await asyncio.sleep(1)
         assert (await place.condition("web", "PodResizePending"))["reason"] == "Deferred"
         assert (await container(place))["resources"]["requests"] == {"cpu": "1"}
-        # and when that becomes free
+        # and when this amount becomes free
         await place.client.delete(PODS, "default", "other")
         await asyncio.sleep(30)
         assert await place.condition("web", "PodResizePending") == {}
@@ -129,7 +129,7 @@ async def test_a_restarted_kubelet_keeps_the_allocated_resources() -> None:
     # when
     paper.restart_kubelet()
     paper.run_until(10.0)
-    # then there is nothing to say
+    # then there is no write
     assert len(paper.patches) == writes
 
 
@@ -146,7 +146,7 @@ def test_resources_of_a_kubelet_that_does_not_report_them_stay_unknown() -> None
 
 
 async def test_a_server_that_drops_resources_is_not_written_repeatedly() -> None:
-    # given a server as before 1.33: it takes the status without the resources
+    # given a server like those before 1.33: it stores the status without the resources
     async with small_cluster(nodes=1) as place:
         transport = place.cluster.kubelets._client.transport
         original = transport.request
@@ -211,7 +211,7 @@ async def test_a_sidecar_runs_until_the_main_containers_of_a_job_have_ended() ->
         assert ended["reason"] == "Completed"
         assert ended["finishedAt"] <= inits["proxy"]["state"]["running"]["startedAt"]
         assert inits["proxy"]["state"]["running"]["startedAt"] <= main["state"]["running"]["startedAt"]
-        # and the sidecar ends when the others have
+        # and the sidecar ends after the others
         await asyncio.sleep(10)
         containers = await place.get(PODS, "web")
         assert containers["status"]["phase"] == "Succeeded"
@@ -222,7 +222,7 @@ async def test_a_sidecar_runs_until_the_main_containers_of_a_job_have_ended() ->
 
 async def test_a_container_that_is_restarted_while_its_node_refuses_a_resize_keeps_its_resources() -> None:
     async with small_cluster() as place:
-        # given a resize that the node can never give
+        # given a resize that the node can never grant
         await place.create(PODS, sized("1"))
         await place.until(lambda: place.is_ready("web"))
         await resize(place, "5000")
@@ -230,7 +230,7 @@ async def test_a_container_that_is_restarted_while_its_node_refuses_a_resize_kee
         image = {"spec": {"containers": [{"name": "main", "image": "nginx:2"}]}}
         await place.client.patch(PODS, "default", "web", image, patch_type=PatchType.STRATEGIC)
         await asyncio.sleep(10)
-        # then it runs the new image with what it had, and the resize is still refused
+        # then it runs the new image with its old resources, and the resize is still infeasible
         after = await container(place)
         assert (after["image"], after["restartCount"]) == ("docker.io/library/nginx:2", 1)
         assert after["resources"]["limits"] == {"cpu": "1"}

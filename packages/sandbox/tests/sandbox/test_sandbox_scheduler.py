@@ -1,4 +1,4 @@
-"""The scheduler on the API server's core."""
+"""The scheduler on the API server."""
 
 import asyncio
 from collections import Counter
@@ -90,7 +90,7 @@ async def test_gated_pods_and_those_of_other_schedulers_are_not_scheduled() -> N
         # then
         assert "nodeName" not in (await place.get(PODS, "gated"))["spec"]
         assert "nodeName" not in (await place.get(PODS, "foreign"))["spec"]
-        # and when the gate is taken away
+        # and when the gate is removed
         await place.merge(PODS, "gated", {"spec": {"schedulingGates": None}})
         await place.until(lambda: place.is_ready("gated"), within_s=5.0)
 

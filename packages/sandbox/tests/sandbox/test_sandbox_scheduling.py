@@ -1,4 +1,4 @@
-"""Which node a pod goes to: pure choices over a ledger."""
+"""The node that a pod gets: pure choices over a ledger."""
 
 import random
 from collections import Counter
@@ -38,7 +38,7 @@ def pending(name: str = "new", **fields: Any) -> Object:
 
 
 def send(book: NodeLedger, doc: Object, *, seed: int = 1) -> ChosenNode | NoPlace:
-    """Choose a node and put the pod there; where others could make room is left out of the answer."""
+    """Choose a node and place the pod there; the answer contains no nodes for preemption."""
     pod = view(doc)
     answer = choose(pod, book, rng=random.Random(seed))
     if isinstance(answer, ChosenNode):
@@ -55,7 +55,7 @@ def near(labels: Mapping[str, str], *, key: str = "kubernetes.io/hostname") -> O
     return {"labelSelector": {"matchLabels": dict(labels)}, "topologyKey": key}
 
 
-# ── no place ─────────────────────────────────────────────────────────────────
+# ── no node ──────────────────────────────────────────────────────────────────
 
 
 def test_a_cluster_without_nodes_schedules_no_pod() -> None:
@@ -96,7 +96,7 @@ def test_a_node_is_full_when_requests_or_pods_are_used_up_and_free_after_deletio
     assert send(book, pending("four", requests=large)) == ChosenNode("a")
 
 
-# ── what the pod asks for ─────────────────────────────────────────────────────────
+# ── requests of the pod ───────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
@@ -211,7 +211,7 @@ def test_a_host_port_is_taken_once_on_each_node() -> None:
 
 
 def test_pods_of_one_owner_are_spread_evenly_over_nodes_and_then_over_zones() -> None:
-    # given 2 nodes in z1, 1 in z2, and other people's pods
+    # given 2 nodes in z1, 1 in z2, and pods of other owners
     book = ledger(node("a", zone="z1"), node("b", zone="z1"), node("c", zone="z2"))
     for number in range(7):
         book.place(view(pod_document(f"other-{number}")), "a")
@@ -282,7 +282,7 @@ def test_nodes_without_the_topology_label_are_excluded_for_a_spread_pod() -> Non
 
 
 def test_terminating_pods_do_not_count_for_the_spread() -> None:
-    # given one pod in z1 that is about to go
+    # given one pod in z1 that is deleted later
     book = ledger(node("a", zone="z1"), node("b", zone="z2", unschedulable=True))
     doc = pod_document("web-0", node="a", labels={"app": "web"})
     book.place(view(doc), "a")

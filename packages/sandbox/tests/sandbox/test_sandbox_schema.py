@@ -1,4 +1,4 @@
-"""Schemas of custom resources: what is structural, defaults, pruning, and checks beyond the recorded ones."""
+"""Schemas of custom resources: structural rules, defaults, pruning, and checks beyond the recorded ones."""
 
 import timeit
 from typing import Any
@@ -345,7 +345,7 @@ def test_validating_leaves_the_document_alone() -> None:
 
 
 def test_a_workload_with_an_open_template_is_checked_in_tens_of_microseconds() -> None:
-    # given the shape of a CloneSet: typed fields around a template that is left open
+    # given a schema like that of a CloneSet: typed fields around an open template
     template = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     int_or_string = {"x-kubernetes-int-or-string": True, "anyOf": [{"type": "integer"}, {"type": "string"}]}
     strategy = an_object(

@@ -1,4 +1,4 @@
-"""Time that jumps instead of passing."""
+"""Virtual time, which jumps to the next event."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""Webhooks over HTTPS: who is trusted, and what is said when there is no answer."""
+"""Webhooks over HTTPS: trusted certificates, and errors without an answer."""
 
 import asyncio
 import ssl

@@ -1,4 +1,4 @@
-"""Frames of clients, read in any pieces: pings and the end are noticed, and nothing else is kept."""
+"""Frames of clients, read in pieces of any size: pings and the end are handled, all other frames are dropped."""
 
 import random
 import struct

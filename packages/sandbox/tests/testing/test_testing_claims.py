@@ -1,4 +1,4 @@
-"""What a test waits for: what counts as not true yet, and what is said if it never is."""
+"""Claims that a test waits for: errors that mean "not true yet", and the message at a timeout."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Small worlds of any operator: all of a right one is tried, and planted bugs are found with the way to them."""
+"""Exploration of small worlds: correct operators are explored in full, and planted bugs are found with their path."""
 
 from typing import Any
 
@@ -38,7 +38,7 @@ def world_of(
 
 
 def failure_of(world: SmallWorld) -> ExplorationFailure:
-    """The failure, which breaks the same rule when it is played again."""
+    """The failure; a replay of its path must break the same rule."""
     failure = explore(world).failure
     assert failure is not None
     violation = replay(world, failure.path)

@@ -1,4 +1,4 @@
-"""The pytest plugin: as its page says, and what goes wrong tells why."""
+"""The pytest plugin: it works as its page describes, and failures explain themselves."""
 
 import os
 import re
@@ -29,11 +29,11 @@ PLUGIN = ("-p", "pykruise.testing")
 ALL_SOURCES = os.pathsep.join((SOURCES, str(ROOT / "packages" / "pykruise" / "src")))
 KRUISE_PLUGINS = (*PLUGIN, "-p", "pykruise.fixtures")
 
-pytestmark = [pytest.mark.real_time, pytest.mark.timeout(300)]  # the first test waits for all projects
+pytestmark = [pytest.mark.real_time, pytest.mark.timeout(300)]  # the first test waits for both runs
 
 
 def run_pytest(folder: Path, *options: str, path: str) -> "subprocess.CompletedProcess[str]":
-    """Run the tests of a folder as a user would, in a process and a project of their own."""
+    """Run the tests of a folder as a user does, in a process and a project of their own."""
     (folder / "pytest.ini").write_text("[pytest]\nasyncio_default_fixture_loop_scope = function\n")
     environment = {**os.environ, "PYTHONPATH": path}
     return subprocess.run(
@@ -48,7 +48,7 @@ def run_pytest(folder: Path, *options: str, path: str) -> "subprocess.CompletedP
 
 
 def test_the_page_has_an_example_of_each_kind() -> None:
-    assert len(EXAMPLES) == 8  # the last is about real nodes
+    assert len(EXAMPLES) == 8  # the last example needs real nodes
 
 
 def test_the_first_example_is_ten_lines() -> None:
@@ -128,7 +128,7 @@ def test_it(sandbox):
 
 
 class Case(NamedTuple):
-    """A test of a user's project: a file of its own."""
+    """A test file in a user's project."""
 
     text: str
     plugins: tuple[str, ...] = PLUGIN
@@ -154,8 +154,8 @@ def _cases() -> dict[str, Case]:
 
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
-    """Of each case what became of it: empty if it passed. All with the same plugins run in one process and project:
-    starting pytest is most of what a case costs."""
+    """Outcome of each case: empty if it passed. Cases with the same plugins run in one process and project,
+    since most of the time is needed to start pytest."""
     outcomes: dict[str, str] = {}
     cases = _cases()
     for plugins in (PLUGIN, KRUISE_PLUGINS):
@@ -208,7 +208,7 @@ def test_crds_of_the_test_exist_from_the_beginning(outcomes: Mapping[str, str]) 
 
 @pytest.mark.parametrize("options", [(), PLUGIN])
 def test_the_installed_plugin_is_loaded_automatically(tmp_path: Path, options: tuple[str, ...]) -> None:
-    # given what an installation leaves beside the package
+    # given the metadata that an installation writes beside the package
     project = tomllib.loads((ROOT / "packages" / "sandbox" / "pyproject.toml").read_text())["project"]
     entries = project["entry-points"]["pytest11"]
     installed = tmp_path / "site" / "pykruise-0.dist-info"

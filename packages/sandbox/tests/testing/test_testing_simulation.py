@@ -1,4 +1,4 @@
-"""The simulator for any operator finds planted bugs, says the same each time, and leaves right operators alone."""
+"""Simulations of any operator: planted bugs are found, results are repeatable, and correct operators pass."""
 
 from pathlib import Path
 from typing import Any
@@ -82,7 +82,7 @@ def html_of(site: DocumentView) -> str:
     return str(site.spec["html"])
 
 
-# ── a right operator ─────────────────────────────────────────────────────────
+# ── a correct operator ───────────────────────────────────────────────────────
 
 
 def plan_page(observed: Observed) -> Desired:
@@ -152,7 +152,7 @@ def test_a_script_has_the_same_outcome_each_time() -> None:
 
 
 def twice_after_a_lost_answer() -> Work:
-    """The API server names the child, so a creation whose answer is lost is made again."""
+    """The API server generates the child's name, so a creation with a lost answer makes a second child."""
 
     async def snapshot(view: DocumentView, read: Read[Any]) -> Any:
         return Observed(
@@ -212,7 +212,7 @@ def test_simulation_finds_shrinks_and_keeps_a_duplicate_creation(tmp_path: Path)
 
 
 def test_the_outcome_of_a_failure_broke_the_rule_though_another_run_of_its_script_would_not() -> None:
-    """A script has another outcome each time when it is played in real time."""
+    """A script that is played in real time can have another outcome each time."""
     played: list[SimulationScript] = []
 
     def play_once(_: Simulation, script: SimulationScript) -> SimulationOutcome:
@@ -228,7 +228,7 @@ def test_the_outcome_of_a_failure_broke_the_rule_though_another_run_of_its_scrip
 
 
 def ports_from_a_stale_read() -> Work:
-    """Each Site gets the lowest free port, as the cache knew the ports a moment ago."""
+    """Each Site gets the lowest free port according to a slightly old cache."""
 
     async def snapshot(view: DocumentView, read: Read[Any]) -> Any:
         others = [item for item in read.list_all(SITE_VIEWS) if item.uid != view.uid]
@@ -271,7 +271,7 @@ def test_a_decision_from_a_stale_read_is_found() -> None:
 
 
 def pages_without_an_owner(*, forgets: bool = True) -> Work:
-    """Pages have no owner, so garbage collection leaves them; a finalizer deletes them, or is forgotten."""
+    """Pages have no owner, so garbage collection keeps them; a finalizer deletes them, or the operator forgets to."""
 
     async def snapshot(view: DocumentView, read: Read[Any]) -> Any:
         page = read.get(PAGE_VIEWS, Key(view.namespace, f"{view.name}-page"))
@@ -336,7 +336,7 @@ def test_a_finalizer_that_is_not_forgotten_leaks_nothing() -> None:
     assert hunt(simulation_of(work, always=[], at_rest=[no_page_is_left_behind]), seeds=15) is None
 
 
-# ── what else a simulation notices ───────────────────────────────────────────
+# ── other problems that a simulation reports ─────────────────────────────────
 
 
 async def end_at_once(client: Client, clock: Clock, rng: Any) -> None:

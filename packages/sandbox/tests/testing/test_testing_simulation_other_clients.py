@@ -25,7 +25,7 @@ from pykruise.testing.simulation.over_http import RunOperator, make_thread_runne
 pytestmark = [
     pytest.mark.real_time,
     pytest.mark.timeout(300),
-    pytest.mark.filterwarnings("ignore"),  # of both clients, when they are cancelled
+    pytest.mark.filterwarnings("ignore"),  # warnings of both clients when they are cancelled
 ]
 
 ACCOUNT: Document = {
@@ -37,7 +37,7 @@ RETRY_S = 0.2
 
 
 def on_lightkube(*, name: str = "") -> RunOperator:
-    """Creates the page under a name of its own, or under one that the API server makes."""
+    """An operator that creates the page with a fixed name, or with a generated one."""
     from lightkube import AsyncClient, KubeConfig
     from lightkube.core.exceptions import ApiError
     from lightkube.models.meta_v1 import ObjectMeta
@@ -61,7 +61,7 @@ def on_lightkube(*, name: str = "") -> RunOperator:
                         if account.metadata.name == "shop" and not has_page:
                             await write_page(client)
                             has_page = True
-                except Exception:  # any error of the network or the API server: begin again
+                except Exception:  # any error of the network or the API server: watch again
                     await asyncio.sleep(RETRY_S)
         finally:
             await client.close()

@@ -1,4 +1,4 @@
-"""Operators with other clients are simulated over HTTPS: here the one in kopf of examples/planted_bugs."""
+"""Operators with other clients, simulated over HTTPS: here the kopf operator of examples/planted_bugs."""
 
 from functools import partial
 from typing import Any
@@ -13,7 +13,7 @@ from support.programs import EXAMPLES, load_program
 pytestmark = [
     pytest.mark.real_time,
     pytest.mark.timeout(300),
-    pytest.mark.filterwarnings("ignore"),  # of kopf and the official client
+    pytest.mark.filterwarnings("ignore"),  # warnings of kopf and the official client
 ]
 
 HERE = EXAMPLES / "planted_bugs"

@@ -353,7 +353,7 @@ def test_scalars_can_be_taken_out_and_ordered() -> None:
     assert merged_finalizers(None, {"$deleteFromPrimitiveList/finalizers": ["b"]}) is None
 
 
-# --- what is refused ---
+# --- refusals ---
 
 
 @pytest.mark.parametrize(

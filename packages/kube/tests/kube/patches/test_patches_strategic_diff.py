@@ -17,7 +17,7 @@ def pod(**spec: Any) -> Doc:
 
 
 def spec_patch(old: Doc, new: Doc) -> Doc:
-    """The patch of the spec, after checking that it does what it must."""
+    """The patch of the spec. Checks that the patch turns the old pod into the new one."""
     before, after = pod(**old), pod(**new)
     patch = diff_strategic(before, after, definition=POD)
     assert apply_strategic_merge(before, patch, definition=POD) == after

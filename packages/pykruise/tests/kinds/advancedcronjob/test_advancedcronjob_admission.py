@@ -1,4 +1,4 @@
-"""What admission makes of AdvancedCronJobs, and what it refuses: the numbered cases of the specification."""
+"""Defaults and validation of AdvancedCronJobs: the numbered cases of the specification."""
 
 import asyncio
 import copy
@@ -65,7 +65,7 @@ def mutated(
 
 
 def causes(document: dict[str, Any], old: dict[str, Any] | None = None) -> Sequence[Cause]:
-    """What is wrong with a document as it is."""
+    """Errors of a document, without defaults."""
     refusal = reviewed(validate_cronjob, document, old).refusal
     if refusal is None:
         return ()
@@ -75,7 +75,7 @@ def causes(document: dict[str, Any], old: dict[str, Any] | None = None) -> Seque
 
 
 def fields(document: dict[str, Any], old: dict[str, Any] | None = None) -> list[str]:
-    """Of what is wrong with it when it has its defaults."""
+    """Fields with an error, of a document with its defaults."""
     return [cause.field for cause in causes(mutated(document, old), old)]
 
 
@@ -167,7 +167,7 @@ def test_a_pod_template_with_a_value_of_a_wrong_type_is_a_bad_request_that_names
         f"spec.template.{template}{part}: json: cannot unmarshal string into Go struct field "
         f"{place} of type []v1.Container"
     )
-    # and one that is stored so can be labelled
+    # and a stored one can be labelled
     assert reviewed(review, given, given).refusal is None
 
 
@@ -314,7 +314,7 @@ def test_an_empty_schedule_and_an_invalid_time_zone_have_their_messages(
 
 
 def test_a_stored_invalid_spec_does_not_block_label_changes() -> None:
-    """The original takes schedules and zones that are refused here, or that are not known any more."""
+    """OpenKruise accepts schedules and time zones that are refused here, or that are no longer known."""
     stored = mutated(cron(schedule="@reboot"))
     labelled = {**stored, "metadata": {**stored["metadata"], "labels": {"team": "a"}}}
 
@@ -376,7 +376,7 @@ def test_images_of_pulls_may_change_and_the_kind_may_not_case_49() -> None:
 
 @pytest.mark.parametrize("template", ["jobTemplate", "broadcastJobTemplate", PULLS])
 def test_an_object_stored_without_a_template_may_not_get_one(template: str) -> None:
-    """Not even one of pulls: the kind of children never changes"""
+    """The kind of children never changes, so a template for image pulls is refused, too."""
     given = cron(template)
 
     assert fields(given, {**given, "spec": None}) == ["spec"]
@@ -469,7 +469,7 @@ def test_image_references_are_known(image: str) -> None:
 
 
 def with_policy(**policy: Any) -> dict[str, Any]:
-    """A template of BroadcastJobs that end so."""
+    """A template of BroadcastJobs with this completion policy."""
     given = cron()
     given["spec"]["template"]["broadcastJobTemplate"]["spec"]["completionPolicy"] = policy
     return given
@@ -505,11 +505,11 @@ def test_jobs_that_never_end_and_have_times_are_warned_of(policy: dict[str, Any]
     assert warnings(with_policy(**policy)) == count
 
 
-# ── a right that a template would lend ───────────────────────────────────────
+# ── the right to create the template's object ────────────────────────────────
 
 
 class Access:
-    """What the user may do."""
+    """A user's access: `may` answers every review."""
 
     def __init__(self, *, may: bool) -> None:
         self.may = may
@@ -563,8 +563,8 @@ def test_a_change_of_what_is_due_is_noted_with_its_time_and_another_change_is_no
     # then
     first = record_change(changed, stored, now=NOW)
     assert read_scheduled_since(annotations_of(first)) == NOW
-    # and it stays when something else changes, and when a writer leaves it out
+    # and the time stays when another field changes, and when a client drops the annotation
     other = {**changed, "spec": {**changed["spec"], "failedJobsHistoryLimit": 7}}
     assert read_scheduled_since(annotations_of(record_change(other, first, now=NOW + 60))) == NOW
-    # and a new object has none
+    # and a new object has no such time
     assert record_change(changed, None, now=NOW) is changed

@@ -1,4 +1,4 @@
-"""What an AdvancedCronJob makes, which objects it takes for its own, and when they have ended."""
+"""Children of an AdvancedCronJob: their documents, their scheduled times and how they ended."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a plan of an AdvancedCronJob says and writes at one instant."""
+"""Plans of an AdvancedCronJob at one instant: their waits and their writes."""
 
 from typing import Any
 
@@ -34,11 +34,11 @@ def warnings(plan: Plan) -> list[tuple[str, bool]]:
 
 
 def after_ticks(count: int, **spec: Any) -> CronWorld:
-    """So many children have been made and still run, one each minute."""
+    """A CronJob with `count` children that still run, one created each minute."""
     return CronWorld(**spec).run(60 * count, step_s=30)
 
 
-# What it waits for
+# Reasons to wait
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_a_time_may_be_as_late_as_its_deadline(late_s: int, is_served: bool) -> 
 def test_a_cronjob_is_reconciled_again_at_its_next_time(
     schedule: str, created: str, now_s: int, requeue_s: int
 ) -> None:
-    """jobs B6.4: an interval goes on from its last time, and from no other"""
+    """jobs B6.4: the next time of an interval counts from its last time only"""
     world = CronWorld(schedule, created=created)
     world.now = START + now_s
     assert world.plan().requeue_after_s == requeue_s
@@ -181,12 +181,12 @@ def test_a_child_with_an_unreadable_time_is_not_a_foreign_object_case_51() -> No
     child["metadata"]["annotations"]["apps.kruise.io/scheduled-at"] = "yesterday"
     del world.document["status"]["lastScheduleTime"]
     world.memories = Memories()
-    # it is made once more, which the API server refuses as it is there
+    # the plan creates the child again, and the API server refuses it, because the name exists
     assert Purpose.CREATE_JOBS in purposes(world.plan())
 
 
 class Late(Listed[ChildView]):
-    """Children that are known once they have been waited for."""
+    """A cache of children that is empty until a caller waits for it."""
 
     def __init__(self, views: Views[ChildView], children: list[ChildView]) -> None:
         super().__init__(views, ())
@@ -198,7 +198,7 @@ class Late(Listed[ChildView]):
 
 
 def test_the_first_list_of_children_is_waited_for_case_51() -> None:
-    """A manager that has just started makes nothing that is there already."""
+    """A manager that has just started creates no child that exists already."""
     world = after_ticks(1)
     view = CRON_JOB_VIEWS.project(orjson.dumps(world.document))
     views = CHILD_VIEWS["BroadcastJob"]
@@ -242,7 +242,7 @@ def test_replace_deletes_no_child_a_second_time_case_53() -> None:
     world.children[world.made[0]]["metadata"]["deletionTimestamp"] = "2026-01-31T10:02:10Z"
     world.now = START + 181
     assert deleted(world.plan()) == world.made[1:]
-    # and when none is left that could be deleted, only the new one is made
+    # and when none is left that could be deleted, only the new one is created
     world.children[world.made[1]]["metadata"]["deletionTimestamp"] = "2026-01-31T10:02:10Z"
     assert purposes(world.plan()) == [Purpose.CREATE_JOBS, Purpose.REPORT_STATUS]
 

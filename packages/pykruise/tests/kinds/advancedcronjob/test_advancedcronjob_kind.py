@@ -1,4 +1,4 @@
-"""Versions of AdvancedCronJobs, which children wake them, and which of their times is the latest."""
+"""Versions of AdvancedCronJobs, the children that wake them, and their latest time."""
 
 from collections.abc import Sequence
 
@@ -92,7 +92,7 @@ def test_the_latest_time_of_a_child_is_remembered_after_its_deletion(
     ("stored", "due"), [("10:01:00", "10:03:00"), ("10:02:00", "10:03:00"), ("10:03:00", "")]
 )
 def test_the_later_of_stored_time_and_last_created_child_counts(stored: str, due: str) -> None:
-    # given one that has made children for 10:01 and 10:02
+    # given a CronJob that has created children for 10:01 and 10:02
     world = CronWorld().run(100)
     assert [tick[11:19] for tick in world.ticks] == ["10:01:00", "10:02:00"]
     world.document["status"]["lastScheduleTime"] = f"2026-01-31T{stored}Z"

@@ -1,4 +1,4 @@
-"""When an AdvancedCronJob makes what: the numbered cases of its specification, on paper."""
+"""Times at which an AdvancedCronJob creates children: the numbered cases of its specification, without a cluster."""
 
 from collections.abc import Callable
 from datetime import date, timedelta
@@ -114,15 +114,15 @@ def test_allow_runs_both_jobs_case_54() -> None:
 def test_times_before_a_change_are_not_judged_by_the_changed_spec(
     spec: dict[str, Any], before: dict[str, Any], after: dict[str, Any], first: str
 ) -> None:
-    # given an object that has made nothing yet
+    # given a CronJob that has created no child yet
     world = CronWorld(**{**spec, **before}).at("2026-01-31T10:11:20Z")
     assert world.made == []
     # when
     world.spec(**after).sync()
-    # then nothing is made for a time before the change, and none is missed
+    # then no child is created for a time before the change, and no such time counts as missed
     assert world.made == []
     assert "MissSchedule" not in world.events
-    # and it starts at the first time after the change
+    # and the first child is created at the first time after the change
     world.at(first)
     assert world.ticks == [first]
 
@@ -169,7 +169,7 @@ def test_two_hundred_runs_are_two_hundred_children_case_59() -> None:
     for _ in range(200):
         world.run(60, step_s=20)
         world.end()
-        world.children.clear()  # their time to live is over
+        world.children.clear()  # their time to live has passed
 
     assert len(world.made) == len(set(world.made)) == 200
 

@@ -1,4 +1,4 @@
-"""What admission makes of BroadcastJobs, and what it refuses: the numbered cases of the specification."""
+"""Defaults and validation of BroadcastJobs: the numbered cases of the specification."""
 
 import asyncio
 from collections.abc import Sequence
@@ -61,7 +61,7 @@ def validated(document: dict[str, Any], old: dict[str, Any] | None = None) -> Ad
 
 
 def causes(document: dict[str, Any], old: dict[str, Any] | None = None) -> Sequence[Cause]:
-    """What is wrong with a document as it is."""
+    """Errors of a document, without defaults."""
     refusal = validated(document, old).refusal
     if refusal is None:
         return ()
@@ -71,7 +71,7 @@ def causes(document: dict[str, Any], old: dict[str, Any] | None = None) -> Seque
 
 
 def fields(document: dict[str, Any], old: dict[str, Any] | None = None) -> list[str]:
-    """Of what is wrong with it when it has its defaults."""
+    """Fields with an error, of a document with its defaults."""
     return [cause.field for cause in causes(mutated(document, old), old)]
 
 

@@ -1,4 +1,4 @@
-"""What a BroadcastJob does: the numbered cases of its specification, on paper."""
+"""Plans of a BroadcastJob: the numbered cases of its specification, without a cluster."""
 
 import orjson
 import pytest
@@ -474,7 +474,7 @@ def test_a_finished_job_without_a_completion_time_is_kept() -> None:
 
 def test_a_job_that_was_taken_over_in_the_middle_runs_no_node_twice() -> None:
     world = BroadcastWorld(4, parallelism=2).sync().run().end("n1")
-    del world.document["status"]["startTime"]  # as much as another manager may have left out
+    del world.document["status"]["startTime"]  # another manager may not have written it
 
     world.sync()
 

@@ -1,4 +1,4 @@
-"""How a BroadcastJob ends, pauses and goes on, and what it says of that."""
+"""The status of a BroadcastJob when it ends, pauses and continues."""
 
 import msgspec
 import pytest

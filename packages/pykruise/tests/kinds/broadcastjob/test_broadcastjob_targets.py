@@ -1,4 +1,4 @@
-"""Which pods count for a BroadcastJob, which are too many, and what new ones look like."""
+"""Pods of a BroadcastJob: those that count, those that are surplus, and new ones."""
 
 import copy
 from typing import Any
@@ -12,7 +12,7 @@ from support.broadcast_world import NAME, BroadcastWorld, template
 
 
 def deletions(world: BroadcastWorld) -> list[tuple[str, str]]:
-    """Names of the pods that go now, and why."""
+    """Names of the pods that the plan deletes, with the reasons."""
     return [
         (step.action.key.name, step.because) for step in world.plan().steps if isinstance(step.action, Delete)
     ]
@@ -76,7 +76,7 @@ def test_a_pod_that_has_not_restarted_has_not_failed() -> None:
 
 
 def test_restarts_of_a_pod_that_is_not_to_be_restarted_are_its_nodes_business() -> None:
-    """A node that comes back may run its containers anew."""
+    """The kubelet restarts the containers of every pod when its node is ready again."""
     world = BroadcastWorld(1).sync().restart("n1", 1).sync()
     assert (world.status["phase"], world.counts["active"]) == ("running", 1)
 
@@ -97,7 +97,7 @@ def test_a_pod_over_its_restart_limit_is_kept_and_reported_while_its_node_fits()
 
 
 def test_a_pod_that_failed_by_its_restarts_counts_once_when_the_job_ends() -> None:
-    """also when it is stopped, as its node does not fit any more"""
+    """also when it is stopped because its node no longer fits"""
     policy = {"type": "Continue"}
     world = BroadcastWorld(2, failurePolicy=policy, template=template(restartPolicy="OnFailure"))
     world.sync().run().restart("n1", 1).end("n2").cordon("n1").sync(1)
@@ -132,7 +132,7 @@ def test_a_pod_that_ran_on_a_node_that_left_is_not_deleted() -> None:
 
 
 def test_a_pod_failed_by_garbage_collection_does_not_fail_the_job() -> None:
-    """A finalizer holds it, and the pod garbage collector has given it up."""
+    """A finalizer keeps the pod, and the pod garbage collector has set its phase to Failed."""
     world = BroadcastWorld(2).sync().leave("n2").sync()
     assert world.pod_on("n2")["metadata"]["deletionTimestamp"]
 
@@ -184,7 +184,7 @@ def test_a_pods_name_follows_from_job_and_node_and_from_names_that_are_taken() -
 
 
 def test_a_pod_is_deleted_only_at_the_version_that_was_seen() -> None:
-    """It may have ended since."""
+    """The pod may have ended since then."""
     plan = BroadcastWorld(3).sync().run().cordon("n2").plan()
 
     (stage,) = plan.stages

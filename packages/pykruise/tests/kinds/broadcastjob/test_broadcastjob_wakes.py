@@ -1,4 +1,4 @@
-"""Which nodes enqueue which BroadcastJobs."""
+"""Events of nodes that enqueue BroadcastJobs."""
 
 from typing import Any
 
@@ -64,10 +64,10 @@ OVER = {"phase": "completed", "conditions": [{"type": "Complete", "status": "Tru
 FAILED = {"phase": "failed", "conditions": [{"type": "Failed", "status": "True"}]}
 
 HERE = job("here", template=template(nodeSelector={"disk": "tape"}))
-"""It has a pod on the node, and would make none there."""
+"""A job with a pod on the node, which would not create one there."""
 
 ELSEWHERE = job("elsewhere", template=template(nodeSelector={"disk": "tape"}))
-"""It has one on another node."""
+"""A job with a pod on another node."""
 
 JOBS = (
     HERE,
@@ -123,7 +123,7 @@ def woken(old: NodeView | None, new: NodeView | None) -> list[str]:
 def test_a_node_enqueues_jobs_that_fit_otherwise_now_and_those_with_a_pod_there(
     old: NodeView | None, new: NodeView | None, expected: list[str]
 ) -> None:
-    """jobs A6.1; a job that ends does not count on when it is over"""
+    """jobs A6.1; an ended job ignores nodes, unless its completionPolicy is Never"""
     assert woken(old, new) == sorted(expected)
 
 

@@ -45,7 +45,7 @@ def request(
 
 
 def ask(review: Reviewer, request: AdmissionRequest) -> AdmissionAnswer:
-    """The answer of a review, which never waits for anything."""
+    """The answer of a review. Fails if the review waits."""
     asked = review(request)
     try:
         asked.__await__().send(None)  # type: ignore[attr-defined]
@@ -388,7 +388,7 @@ def test_all_other_fields_may_change(change: dict[str, Any]) -> None:
 
 
 def test_a_deadline_that_can_only_be_missed_is_a_warning() -> None:
-    """cloneset case 16 (refused in v1alpha1; a warning in v1beta1, so that stored objects stay changeable)"""
+    """cloneset case 16 (an error in v1alpha1; a warning in v1beta1, so that stored objects can be changed)"""
     answer = ask(validate_cloneset, request(document(progressDeadlineSeconds=10, minReadySeconds=10)))
     assert answer.refusal is None
     assert answer.warnings[0].startswith("spec.progressDeadlineSeconds: 10 is not greater")
@@ -430,7 +430,7 @@ def test_an_unreadable_object_is_a_bad_request(review: Any) -> None:
 def test_a_template_with_a_value_of_a_wrong_type_is_a_bad_request_that_names_it(
     review: Any, wrong: dict[str, Any], place: str
 ) -> None:
-    """cloneset 4 and 5: a decode failure"""
+    """cloneset 4 and 5: a decoding error"""
     refusal = ask(review, request(document(template={**template(), **wrong}))).refusal
     assert refusal is not None
     assert refusal.code == 400
@@ -439,12 +439,12 @@ def test_a_template_with_a_value_of_a_wrong_type_is_a_bad_request_that_names_it(
 
 
 def test_a_stored_template_with_a_wrong_type_does_not_block_scaling() -> None:
-    # given what no webhook saw
+    # given an object that no webhook reviewed
     stored = document(**bad_container(image=3))
-    # then it can be scaled, and mended
+    # then it can be scaled, and corrected
     assert causes(document(**bad_container(image=3), replicas=7), old=stored) == ()
     assert causes(document(), old=stored) == ()
-    # but another such value is refused
+    # but another value of a wrong type is refused
     new = document(**bad_container(image="nginx:1", command="run"))
     refusal = ask(validate_cloneset, request(new, operation="UPDATE", old=stored)).refusal
     assert refusal is not None
@@ -456,14 +456,14 @@ def test_a_stored_template_with_a_wrong_type_does_not_block_scaling() -> None:
 )
 def test_a_stored_invalid_template_stays_until_it_is_corrected(wrong: dict[str, Any]) -> None:
     stored = document(template={**template(), **wrong})
-    # it keeps nobody from scaling, and stays
+    # the template does not block scaling, and is kept
     scaled = {**stored, "spec": {**stored["spec"], "replicas": 7}}
     assert causes(scaled, old=stored) == ()
     changed = ask(mutate_cloneset, request(scaled, operation="UPDATE", old=stored)).object or scaled
     assert changed["spec"]["template"] == stored["spec"]["template"]
-    # what else is wrong is refused
+    # another error is refused
     assert causes({**stored, "spec": {**stored["spec"], "replicas": -1}}, old=stored) != ()
-    # and it can be mended, with all defaults
+    # and the template can be corrected, with all defaults
     mended = ask(mutate_cloneset, request(document(), operation="UPDATE", old=stored)).object
     assert mended is not None
     assert mended["spec"]["template"]["spec"]["dnsPolicy"] == "ClusterFirst"
@@ -488,8 +488,8 @@ def test_deletions_and_subresources_pass(review: Any) -> None:
 def test_an_invalid_object_that_is_being_deleted_can_lose_its_finalizers(
     changes_spec: bool, is_allowed: bool
 ) -> None:
-    """Else the garbage collector could never complete a deletion with --cascade=orphan."""
-    # given a stored object that admission would refuse, on its way out
+    """Otherwise the garbage collector could never complete a deletion with --cascade=orphan."""
+    # given a stored object that admission would refuse, and that is being deleted
     stored = document(selector={"matchLabels": {"app": "other"}})
     stored["metadata"] |= {"deletionTimestamp": "2026-01-31T12:00:00Z", "finalizers": ["orphan"]}
     # when

@@ -37,7 +37,7 @@ def budget(allowed: int, **fields: Any) -> BudgetView:
 def protected(
     builder: CloneSetBuilder | None = None, *, policy: str = "InPlaceIfPossible"
 ) -> CloneSetBuilder:
-    """Four old pods under the budget, all of which could be updated at once."""
+    """Four old pods under the budget, all of which could be updated at the same time."""
     builder = builder or cloneset(4, old=4, max_unavailable="100%").with_rolling(podUpdatePolicy=policy)
     return builder.annotated(ANNOTATION, *builder.pods)
 
@@ -168,7 +168,7 @@ def test_maxunavailable_counts_before_the_budget() -> None:
 
 
 def test_only_pods_that_begin_now_spend_the_budget() -> None:
-    # given two more than a plan begins, one of them under a budget of its own
+    # given two pods more than a plan updates, one of them under another budget
     builder = protected(
         cloneset(12, old=12, max_unavailable="100%").with_rolling(podUpdatePolicy="InPlaceOnly")
     )
@@ -184,9 +184,9 @@ def test_only_pods_that_begin_now_spend_the_budget() -> None:
 
 
 def test_a_pod_marked_for_recreation_is_not_charged_to_the_budget_again() -> None:
-    # given one that waits until it may go
+    # given one that waits until it may be deleted
     builder = cloneset(4, old=4, max_unavailable=1, minReadySeconds=30).ready_for(10, "a").marked("a")
     # when
     plan = plan_of(protected(builder), budget(0))
-    # then it is maxUnavailable that the next waits for
+    # then the next pod waits for maxUnavailable, and not for the budget
     assert left(plan)["b"] == "waits for its turn: maxUnavailable is used up"

@@ -1,4 +1,4 @@
-"""Ids of a CloneSet's new pods: those of leftover claims first, then fresh ones."""
+"""Ids of a CloneSet's new pods: first the ids of leftover claims, then fresh ids."""
 
 import pytest
 
@@ -10,7 +10,7 @@ SOURCE = IdSource(1)
 
 
 def view(instance_id: str, template: str = "data", *, deleting: bool = False) -> ClaimView:
-    """The claim of a pod."""
+    """The claim of the pod with this id."""
     return ClaimView(
         namespace="shop",
         name=f"{template}-web-{instance_id}",
@@ -22,7 +22,7 @@ def view(instance_id: str, template: str = "data", *, deleting: bool = False) ->
 
 
 def ids(count: int, *stored_claims: ClaimView, **pods: str) -> tuple[list[str], list[str]]:
-    """Chosen ids and those waited for; `active`, `terminating`, `finished`: ids of pods, with spaces."""
+    """Chosen ids, and ids that are waited for. `active`, `terminating`, `finished`: ids of pods, with spaces."""
     choice = choose_ids(
         count,
         claims=stored_claims,
@@ -40,7 +40,7 @@ def test_a_replacement_takes_the_id_and_claim_of_a_deleted_pod() -> None:
 
 
 def test_a_replacement_waits_while_the_last_pod_of_the_id_terminates() -> None:
-    """cloneset 6.7: the name is taken, and a fresh id would leave the claim without a pod"""
+    """cloneset 6.7: the name is in use, and a fresh id would leave the claim without a pod"""
     assert ids(1, view("aaaaa"), terminating="aaaaa") == ([], ["aaaaa"])
     chosen, waiting = ids(3, view("aaaaa"), view("bbbbb"), terminating="aaaaa")
     assert "bbbbb" in chosen

@@ -111,7 +111,7 @@ def test_pods_have_no_volumes_and_nothing_else_is_written_without_templates() ->
 
 
 def test_a_claim_that_cannot_be_created_is_a_failed_creation() -> None:
-    """cloneset case 49: the pod comes after it in the chain, so it is not created then"""
+    """cloneset case 49: the pod follows its claim in the chain, so it is not created either"""
     claim, pod = steps_named(plan_of(cloneset(1, pods=0).with_templates("data")), "create pods")
     assert claim.failed is not None
     assert (claim.failed.reason, claim.failed.warning, claim.done) == ("FailedCreate", True, None)
@@ -137,7 +137,7 @@ def test_the_successor_of_a_deleted_pod_gets_its_name_id_and_claim() -> None:
 
 
 def test_while_the_last_pod_terminates_its_successor_waits() -> None:
-    """cloneset 6.7: the name is not free, and a fresh id would leave the claim behind"""
+    """cloneset 6.7: the name is in use, and a fresh id would leave the claim without a pod"""
     # given
     builder = cloneset(3).with_templates("data", reuse=True).claim("a", "b", "c").deleted("c")
     # when
@@ -152,7 +152,7 @@ def test_while_the_last_pod_terminates_its_successor_waits() -> None:
 
 
 def test_a_plan_that_creates_no_pod_is_not_requeued_immediately() -> None:
-    # given more pods to be created than one plan creates, whose predecessors all terminate
+    # given more missing pods than one plan creates, whose predecessors all terminate
     names = [f"p{number:04}" for number in range(MOST_AT_ONCE + 1)]
     builder = cloneset(len(names), pods=0).add(*names).deleted(*names)
     plan = plan_of(builder.with_templates("data", reuse=True).claim(*names))
@@ -166,7 +166,7 @@ def test_pods_that_wait_for_no_claim_are_created_while_another_waits() -> None:
     builder = cloneset(5, pods=3).with_templates("data", reuse=True).claim("a", "b", "c", "d").deleted("c")
     # when
     plan = plan_of(builder)
-    # then one takes the claim over that is free, the other is the one that waits
+    # then one takes over the free claim, one gets a fresh id, and the third waits
     assert "d" in ids(plan)
     assert len(created(plan)) == 2
     assert "c" not in ids(plan)
@@ -192,7 +192,7 @@ def test_an_id_whose_name_another_pod_has_is_not_reused() -> None:
     # then
     assert "a" not in ids(plan_of(builder))
     assert len(ids(plan_of(builder))) == 1
-    # or one that has no owner
+    # or a claim whose pod has no owner
     orphan = cloneset(1).with_templates("data", reuse=True).claim("a").orphaned("a")
     assert "a" not in ids(plan_of(orphan))
     assert len(ids(plan_of(orphan))) == 1
@@ -211,7 +211,7 @@ def test_only_the_claim_that_is_missing_is_created() -> None:
 
 def test_a_claim_whose_pod_could_not_be_created_is_taken_by_the_next_try() -> None:
     """cloneset case 49"""
-    # given what is there after a pod's creation failed
+    # given the objects that exist after a failed creation of a pod
     builder = cloneset(1, pods=0).with_templates("data", reuse=True)
     (failed,) = ids(plan_of(builder))
     builder.claim(failed)
@@ -282,14 +282,14 @@ def test_a_recreate_update_deletes_the_old_claims_although_claims_are_reused() -
     # then
     (gone,) = deleted(plan)
     assert deleted_claims(plan) == {f"data-web-{gone}"}
-    # and it is one event, of the pod
+    # and the only event is about the pod
     events = [note.reason for step in plan.steps for note in step.notes_when_done]
     assert events == ["SuccessfulDelete", "SuccessfulUpdatePodReCreate"]
 
 
 def test_a_pod_without_an_instance_id_deletes_no_claims() -> None:
     """cloneset 6.6: never match on an empty id"""
-    # given a claim and a pod that both have lost theirs
+    # given a claim and a pod that have both lost their id
     builder = cloneset(0, pods=1).with_templates("data", reuse=True).claim("a", labels={})
     builder.pods["a"]["metadata"]["labels"].pop(keys.INSTANCE_ID_LABEL)
     builder.not_ready("a")
@@ -315,7 +315,7 @@ def test_a_pod_that_its_hook_holds_keeps_its_claims(state: str, reuse: bool) -> 
 
 
 def test_a_released_pod_takes_its_claims_with_it() -> None:
-    """Left with the CloneSet, they would be deleted under it, or tie a successor to a name that is not free."""
+    """A claim that stays could be deleted under its pod, or could give its id to a pod whose name is in use."""
     # given a pod that no longer matches
     builder = cloneset(2).with_templates("data", reuse=True).claim("a", "b").labelled({"app": "other"}, "b")
     # when
@@ -412,7 +412,7 @@ def leaves_with(uid: str) -> dict[str, Any]:
 
 
 def test_a_claim_to_delete_is_marked_before_its_pod_when_claims_are_reused() -> None:
-    """So that a manager that goes on after a crash in between does not hand old data to a successor"""
+    """Otherwise a manager that continues after a crash could give the old data to a successor"""
     # given a pod too many, and claims that a successor would take over
     builder = cloneset(1, pods=2).with_templates("data", reuse=True).claim("a", "b").not_ready("a")
     # when
@@ -464,7 +464,7 @@ def test_a_claim_without_an_id_is_kept_where_claims_are_not_reused() -> None:
 
 
 def test_a_claim_stays_when_the_deletion_of_its_pod_did_not_happen() -> None:
-    # given a deletion that did not take place, and is not wanted any more
+    # given a deletion that did not take place, and is no longer needed
     builder = cloneset(1).with_templates("data", reuse=True).claim("a", **leaves_with("uid-a"))
     # then
     assert leaving_claims(plan_of(builder)) == {"data-web-a": None}
@@ -509,7 +509,7 @@ def test_a_change_of_the_templates_alone_changes_neither_revision_nor_pods() -> 
 
 
 def test_pods_with_claims_of_former_templates_report_that_and_one_without_an_id_does_not() -> None:
-    # given a claim and a pod that both have lost theirs
+    # given a claim and a pod that have both lost their id
     builder = cloneset(2).with_templates("data").claim("a").claim("b", labels={})
     del builder.pods["b"]["metadata"]["labels"][keys.INSTANCE_ID_LABEL]
     # then
@@ -519,7 +519,7 @@ def test_pods_with_claims_of_former_templates_report_that_and_one_without_an_id_
 
 
 def test_an_older_revision_that_is_wanted_again_gets_the_hash_of_now() -> None:
-    """cloneset case 58, with annotations missing altogether"""
+    """cloneset case 58, without any annotations"""
     # given
     wanted, other = template("nginx:1"), template("nginx:2")
     stored = [revision(wanted, 1, annotations=None), revision(other, 2)]
@@ -540,7 +540,7 @@ def test_an_older_revision_that_is_wanted_again_gets_the_hash_of_now() -> None:
 
 
 def test_pods_of_either_revision_get_claims_of_the_live_templates() -> None:
-    """cloneset 6.3: pods created from now on, of any revision"""
+    """cloneset 6.3: the templates apply to pods created from now on, of any revision"""
     # given a canary with pods of both revisions missing, and templates that changed
     builder = cloneset(4, pods=2, old=1, partition=2).with_templates("data").claim("a", "b")
     builder.spec["volumeClaimTemplates"] = [claim_template("data", size="9Gi")]
@@ -557,7 +557,7 @@ def test_pods_of_either_revision_get_claims_of_the_live_templates() -> None:
     }
 
 
-# What decides nothing else
+# Effects on other decisions
 
 
 def test_claims_have_only_their_id_without_labels_in_the_selector() -> None:
@@ -571,7 +571,7 @@ def test_claims_have_only_their_id_without_labels_in_the_selector() -> None:
 
 
 def test_all_that_fails_of_claims_is_a_warning() -> None:
-    """A claim that is marked, deleted, handed over"""
+    """Writes that mark, delete and hand over a claim"""
     scaled_in = cloneset(1, pods=2).with_templates("data", reuse=True).claim("a", "b").not_ready("a")
     released = cloneset(1).with_templates("data").claim("a").labelled({"app": "other"}, "a")
     claims = [
@@ -615,7 +615,7 @@ def test_pods_report_nothing_while_a_change_of_claim_templates_is_unknown(
 
 
 def test_a_pod_with_a_write_does_not_report_that_it_keeps_its_claims() -> None:
-    """One is brought into service, one is recreated, and one only waits."""
+    """One pod is brought into service, one is recreated, and one only waits."""
     builder = cloneset(3, old=1, max_unavailable=2).with_templates("data").claim("a", "b", "c")
     builder.fresh("b")
     plan = plan_of(builder)

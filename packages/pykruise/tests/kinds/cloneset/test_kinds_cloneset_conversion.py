@@ -104,7 +104,7 @@ def test_pre_download_settings_are_read_from_numeric_annotations() -> None:
 def test_a_share_of_ready_pods_is_resolved_against_replicas(
     share: str, replicas: int | str | None, pods: int
 ) -> None:
-    """cloneset 9.2.8: rounded up; without replicas there is one. What replicas may be is said by validation"""
+    """cloneset 9.2.8: rounded up; the default of replicas is one. Validation checks the value of replicas"""
     # given
     spec = {} if replicas is None else {"replicas": replicas}
     doc = cloneset(
@@ -120,7 +120,7 @@ def test_a_share_of_ready_pods_is_resolved_against_replicas(
 
 
 def test_an_outdated_percentage_is_replaced_by_the_number() -> None:
-    """cloneset 9.2.8: v1beta1 keeps the number, also when replicas change there"""
+    """cloneset 9.2.8: v1beta1 keeps the number, even when replicas change"""
     # given
     doc = cloneset(
         OLD, {"annotations": {MIN_UPDATED_READY: "50%"}}, updateStrategy={"type": "InPlaceOnly"}, replicas=4
@@ -188,7 +188,7 @@ def test_pre_download_settings_are_annotations_in_v1alpha1() -> None:
 def test_a_strategy_with_only_pre_download_is_not_shown_in_v1alpha1(
     in_place: Document, shown: Document
 ) -> None:
-    """cloneset 2.5: but one that was written empty stays"""
+    """cloneset 2.5: but an empty strategy from a client stays"""
     # given
     rolling = {"podUpdatePolicy": "InPlaceOnly", "inPlaceUpdateStrategy": in_place}
     doc = cloneset(NEW, updateStrategy={"type": "RollingUpdate", "rollingUpdate": rolling})
@@ -202,7 +202,7 @@ def test_a_strategy_with_only_pre_download_is_not_shown_in_v1alpha1(
 
 
 def test_fields_of_pre_download_that_a_client_of_v1alpha1_writes_do_not_count() -> None:
-    """cloneset 2.5: its annotations do; but what was written is shown again"""
+    """cloneset 2.5: only the annotations count; the fields are shown again as they were written"""
     # given
     in_place = {"gracePeriodSeconds": 3, "imagePreDownloadParallelism": 7}
     doc = cloneset(OLD, updateStrategy={"type": "InPlaceOnly", "inPlaceUpdateStrategy": in_place})

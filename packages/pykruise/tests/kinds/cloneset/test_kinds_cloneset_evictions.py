@@ -71,7 +71,7 @@ TABLE = """
 
 @pytest.mark.parametrize("row", TABLE.strip().splitlines())
 def test_worked_numbers_of_evicted_pods(row: str) -> None:
-    """cloneset cases 99 to 102: a successor first, at most so many at once, and no surplus pod remains"""
+    """cloneset cases 99 to 102: first a successor, a limited number at the same time, and no surplus pod remains"""
     # given
     setting, pods, expected = (part.strip() for part in row.split("|"))
     replicas, surge = setting.split()
@@ -102,7 +102,7 @@ def test_the_wait_names_the_successor_and_what_keeps_it() -> None:
     plan = plan_cloneset(builder.snapshot())
     # then
     assert left(plan)["b"] == "must be evicted, and waits until its successor web-s is available"
-    # and when there is none yet
+    # and when it does not exist yet
     plan = plan_cloneset(surging(evicted(cloneset(3), "a", "b"), "1").snapshot())
     assert left(plan)["b"].endswith(
         "waits for a successor: pykruise.io/eviction-surge allows 1 successor at the same time"
@@ -121,7 +121,7 @@ def test_the_successor_has_the_revision_of_the_evicted_pod(pod: str, is_old: boo
 
 
 def test_an_update_does_not_spend_the_successor() -> None:
-    """cloneset case 104: with maxUnavailable 1 the update takes one pod, also while a sixth one exists"""
+    """cloneset case 104: with maxUnavailable 1 the update deletes one pod, even while a sixth pod exists"""
     builder = surging(followed(evicted(cloneset(5, old=5, max_unavailable=1), "e"), "e", "s", old=True))
     plan = plan_cloneset(builder.snapshot())
     assert "e" in deleted(plan), "its successor is available"
@@ -161,7 +161,7 @@ def test_an_eviction_without_further_requests_is_forgotten() -> None:
     # when
     evicted(builder, "a", ago_s=WANTED_S)
     plan = plan_cloneset(builder.snapshot())
-    # then the record goes, and the successor is surplus
+    # then the record is removed, and the successor is surplus
     assert pod_patches(plan)["a"].body["metadata"]["annotations"] == {
         keys.EVICTION_REQUESTED_ANNOTATION: None
     }
@@ -176,11 +176,11 @@ def test_a_pod_in_a_pre_delete_hook_keeps_its_successor() -> None:
     # when
     plan = plan_cloneset(builder.snapshot())
     assert pod_patches(plan)["a"].body["metadata"]["labels"] == {keys.STATE_LABEL: "PreparingDelete"}
-    # then it does not return, and none is surplus
+    # then the pod does not return to service, and no pod is surplus
     builder.in_state("PreparingDelete", "a")
     plan = plan_cloneset(builder.snapshot())
     assert not list(plan.steps)
-    # but it returns when the successor is lost
+    # but it returns when its successor is lost
     del builder.pods["s"]
     plan = plan_cloneset(builder.snapshot())
     assert pod_patches(plan)["a"].body["metadata"]["labels"] == {keys.STATE_LABEL: "PreparingNormal"}
@@ -192,7 +192,7 @@ def test_successors_wait_for_terminating_pods_that_take_up_a_place() -> None:
     builder.document["metadata"]["annotations"][POD_REPLACEMENT_POLICY.annotation] = "Failed"
     # then
     assert not created(plan_cloneset(builder.snapshot()))
-    # when it has ended
+    # when the terminating pod has ended
     del builder.pods["e"]
     assert successors(plan_cloneset(builder.snapshot())) == ["a"]
 

@@ -1,4 +1,4 @@
-"""Updates in place in a CloneSet's plans: which pods can, what the hooks do, how they go on and end."""
+"""Updates in place in a CloneSet's plans: the choice of pods, hooks, progress and end."""
 
 from collections.abc import Callable
 from typing import Any
@@ -42,7 +42,7 @@ def writes(plan: Plan, stage: str = "update pods") -> list[Patch]:
 def updating(
     builder: CloneSetBuilder, name: str = "a", *, image_id: str = "", **state: Any
 ) -> CloneSetBuilder:
-    """The pod is of the update revision, out of service, and ran an older image before."""
+    """A pod that is being updated in place: of the update revision, out of service, with an older image before."""
     document = {
         "revision": builder.update_revision,
         "updateTimestamp": "2026-01-31T11:59:50Z",
@@ -55,7 +55,7 @@ def updating(
     return builder.set_condition(name, keys.IN_PLACE_READY, "False", reason="StartInPlaceUpdate")
 
 
-# Which pods, and what is written
+# The choice of pods, and the writes
 
 
 @pytest.mark.parametrize("policy", ["InPlaceIfPossible", "InPlaceOnly"])
@@ -67,7 +67,7 @@ def test_a_new_image_takes_the_pod_out_of_service_and_then_changes_it(policy: st
     assert (first.subresource, second.subresource) == ("status", "")
     assert first.body["status"]["conditions"][0]["status"] == "False"
     assert second.body["spec"] == {"containers": [{"name": "main", "image": "nginx:1"}]}
-    # and the same write says of which revision the pod is now
+    # and the same write sets the revision of the pod
     labels = second.body["metadata"]["labels"]
     update = in_place().update_revision
     assert labels == {
@@ -78,7 +78,7 @@ def test_a_new_image_takes_the_pod_out_of_service_and_then_changes_it(policy: st
     annotations = second.body["metadata"]["annotations"]
     assert annotations[keys.STATE_TIME_ANNOTATION] == "2026-01-31T12:00:00Z"
     assert orjson.loads(annotations[keys.IN_PLACE_STATE_ANNOTATION])["revision"] == update
-    # and no write insists on a version that the one before it has moved
+    # and no write requires a resource version that the previous write has changed
     assert [patch.resource_version for patch in (first, second)] == ["", ""]
     assert {patch.uid for patch in (first, second)} == {"uid-a"}
 
@@ -137,7 +137,7 @@ def test_in_place_only_keeps_pods_that_cannot_change_and_reports_why() -> None:
     assert "pod web-a (and 2 more)" in result["message"]
     assert "spec.hostNetwork was added" in result["message"]
     assert "spec.hostNetwork was added" in left(plan)["c"]
-    # and it is over once there is nothing to update
+    # and the failure ends once there is nothing to update
     builder.document["status"] = plan.status
     builder.spec["template"] = builder.old_template
     result = condition(planned(builder), FAILED_UPDATE)
@@ -146,7 +146,7 @@ def test_in_place_only_keeps_pods_that_cannot_change_and_reports_why() -> None:
 
 
 def test_a_pod_that_cannot_be_updated_blocks_no_other_pod() -> None:
-    # given the pod that would be first, of a revision that is gone
+    # given that the first pod in the order is of an unknown revision
     builder = in_place(policy="InPlaceOnly").labelled({keys.REVISION_LABEL: "web-forgotten"}, "a")
     builder.restarts(9, "a")
     plan = planned(builder)
@@ -159,7 +159,7 @@ def test_a_pod_that_cannot_be_updated_blocks_no_other_pod() -> None:
 
 
 def test_a_pod_that_cannot_be_updated_takes_no_place_of_the_partition() -> None:
-    # given one place, and the pod that would be first cannot take it
+    # given room for one updated pod, and that the first pod in the order cannot be updated
     builder = in_place(policy="InPlaceOnly", partition=2).labelled(
         {keys.REVISION_LABEL: "web-forgotten"}, "a"
     )
@@ -173,9 +173,9 @@ def test_a_pod_that_cannot_be_updated_takes_no_place_of_the_partition() -> None:
 def test_a_pod_that_is_specified_for_deletion_is_not_updated_while_it_waits(
     specify: Callable[[CloneSetBuilder, str], CloneSetBuilder],
 ) -> None:
-    # given one that serves, not yet for long enough to be available, so that it may not go now
+    # given a pod that serves but is not available yet, so that it may not be deleted now
     builder = in_place(4, max_unavailable=1, minReadySeconds=30).ready_for(10, "a")
-    # then nothing is done to it, by its label or by podsToDelete
+    # then it stays as it is, for the label and for podsToDelete
     plan = planned(specify(builder, "a"))
     assert not plan.stages
     assert left(plan)["a"] == "specified for deletion, but maxUnavailable is used up"
@@ -224,13 +224,13 @@ def test_a_plan_with_more_updates_than_its_limit_is_requeued_immediately(
 
 
 def test_pods_that_are_recreated_for_different_reasons_share_one_budget() -> None:
-    # given two that serve, but do not count as available yet, of three that may be unavailable
+    # given two pods that serve but are not available yet, and maxUnavailable 3
     builder = in_place(5, max_unavailable=3, minReadySeconds=30)
     builder.spec["template"] = template("nginx:1", hostNetwork=True)
     builder.labelled({keys.REVISION_LABEL: "web-forgotten"}, "a").ready_for(10, "a", "b")
     # when
     plan = planned(builder)
-    # then one more may stop serving now
+    # then one more serving pod may be deleted now
     assert (deleted(plan), marked(plan)) == ({"a"}, {"b", "c"})
 
 
@@ -265,19 +265,19 @@ def test_a_pod_blocked_by_its_hook_takes_no_slot_and_reports_the_hook() -> None:
     builder = in_place(11, max_unavailable="100%").with_hook("inPlaceUpdate")
     builder.in_state("PreparingUpdate", "a", "b").with_finalizer(HOOK, "a", "b")
     plan = planned(builder)
-    # then all others begin, and no more is left for the next plan
+    # then all others are updated, and no update is left for the next plan
     assert replaced(plan) == {*"cdefghijk"}
     assert plan.requeue_after_s is None
     assert {reason.code for reason in plan.skipped.values()} == {"InPlaceUpdateHook"}
 
 
 def test_pods_without_a_slot_report_what_else_they_wait_for() -> None:
-    # given more than can be begun at once, all of which have been chosen before
+    # given more pods than can be updated at the same time, all of them chosen before
     names = "abcdefghijklmn"
     builder = (
         in_place(14, max_unavailable="100%").with_hook("inPlaceUpdate").in_state("PreparingUpdate", *names)
     )
-    # and one of the last is held by its hook
+    # and one of the last is blocked by its hook
     plan = planned(builder.with_finalizer(HOOK, "l"))
     # then
     assert replaced(plan) == {*"abcdefghij"}
@@ -303,7 +303,7 @@ def test_a_partition_that_is_raised_takes_pods_back_in_place_with_the_gate() -> 
 
 
 def test_a_pod_that_prepares_a_rollback_waits_for_its_hook() -> None:
-    # given one of the update revision, which is to go back to the current one
+    # given a pod of the update revision that should go back to the current revision
     builder = (
         in_place(2, old=1, partition=2).with_settings(partition_rollback=True).with_hook("inPlaceUpdate")
     )
@@ -312,7 +312,7 @@ def test_a_pod_that_prepares_a_rollback_waits_for_its_hook() -> None:
     plan = planned(builder)
     assert not plan.stages
     assert left(plan)["b"].startswith("waits until the inPlaceUpdate hook is removed from the pod: ")
-    # and goes on when it is let go
+    # and it is rolled back when its hook is removed
     builder.pods["b"]["metadata"]["finalizers"] = []
     assert states(planned(builder)) == {"b": "Updating"}
 
@@ -371,7 +371,7 @@ def test_a_preparing_pod_waits_for_its_hook_and_is_then_updated_first() -> None:
     plan = planned(builder)
     assert not plan.stages
     assert left(plan)["c"].startswith("waits until the inPlaceUpdate hook is removed from the pod: ")
-    # when it is let go
+    # when its hook is removed
     builder.pods["c"]["metadata"]["finalizers"] = []
     # then
     assert states(planned(builder)) == {"c": "Updating"}
@@ -380,7 +380,7 @@ def test_a_preparing_pod_waits_for_its_hook_and_is_then_updated_first() -> None:
 @pytest.mark.parametrize("how", ["paused", "partition", "OnDelete"])
 @pytest.mark.parametrize("hook", ["on the pod", "taken off"])
 def test_a_preparing_pod_whose_update_is_cancelled_returns_to_service(how: str, hook: str) -> None:
-    """lifecycle case 26, and better: it is not updated, and does not stay out of service either"""
+    """lifecycle case 26, and better: the pod is not updated, and returns to service"""
     # given
     builder = in_place(2, partition=2 if how == "partition" else None).with_hook("inPlaceUpdate")
     builder.in_state("PreparingUpdate", "b")
@@ -398,7 +398,7 @@ def test_a_preparing_pod_whose_update_is_cancelled_returns_to_service(how: str, 
 
 
 def test_a_preparing_pod_that_waits_for_max_unavailable_reports_that_it_is_out_of_service() -> None:
-    # given two that prepare, and no pod that may be unavailable beside them
+    # given two preparing pods, and no room for another unavailable pod
     builder = in_place(3, max_unavailable=1).in_state("PreparingUpdate", "a", "b")
     # when
     plan = planned(builder)
@@ -524,7 +524,7 @@ def test_the_next_containers_follow_when_the_first_are_ready(is_back: bool) -> N
     second = {"name": "second", "image": "b:1"}
     builder.pods["a"]["spec"]["containers"].append(second)
     builder.pods["a"]["status"]["containerStatuses"].append({**second, "imageID": "b", "ready": True})
-    if is_back:  # another writer has put it back into service
+    if is_back:  # another client has put it back into service
         builder.in_state("Normal", "a").set_condition("a", keys.IN_PLACE_READY, "True")
     (patch,) = writes(planned(builder), "refresh pods")
     assert patch.body["spec"]["containers"] == [{"name": "second", "image": "b:2"}]
@@ -540,13 +540,13 @@ def test_an_annotation_that_cannot_be_read_is_reported() -> None:
     assert result is not None
     assert (result["status"], result["reason"]) == ("True", "BrokenUpdateState")
     assert left(plan)["a"].startswith("its in-place update cannot continue: ")
-    # and a new template starts over
+    # and a new template starts another update
     builder.old("a")
     assert states(planned(builder)) == {"a": "Updating"}
 
 
 def test_an_update_that_another_manager_left_half_done_is_continued() -> None:
-    """taken over: the condition and the annotation in its older spelling, before the containers ran"""
+    """the other manager used the older spelling of the condition and of the annotation, before the containers ran"""
     builder = in_place(2, old=0).in_state("Updating", "a")
     state = '{"revision":"x","updateTimestamp":"2026-01-31T11:00:00Z","lastContainerStatuses":{"main":{"imageID":"x"}}}'
     builder.annotated({keys.LEGACY_IN_PLACE_STATE_ANNOTATION: state}, "a")
@@ -562,7 +562,7 @@ def test_pods_updated_long_ago_are_not_written() -> None:
 
 
 def test_rolled_back_in_the_grace_period_it_ends_with_the_old_image() -> None:
-    # given a pod in grace to a revision that is no longer wanted: the period is waited for to its end
+    # given a pod in the grace period of an update that is no longer wanted: the period ends first
     builder = in_place(1).with_rolling(inPlaceUpdateStrategy={"gracePeriodSeconds": 20})
     begun = writes(planned(builder))[-1].body["metadata"]
     builder.labelled(begun["labels"], "a")
@@ -576,7 +576,7 @@ def test_rolled_back_in_the_grace_period_it_ends_with_the_old_image() -> None:
 
 @pytest.mark.parametrize("has_agent", [False, True])
 def test_an_environment_from_metadata_waits_for_the_agent_and_reports_it(has_agent: bool) -> None:
-    # given a container that is fed from a label that changes
+    # given a container with a variable from a label, and a new value of the label
     builder = in_place(1).with_settings(in_place_env_from_metadata=has_agent)
     env = [{"name": "FED", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['tier']"}}}]
     for pod_template, tier in ((builder.old_template, "a"), (builder.spec["template"], "b")):
@@ -585,10 +585,10 @@ def test_an_environment_from_metadata_waits_for_the_agent_and_reports_it(has_age
     builder.add("a", old=True)
     # when
     written = writes(planned(builder))
-    # then without an agent it is metadata like any other: no restart, in service
+    # then without an agent the label is changed like other metadata: no restart, in service
     assert len(written) == (2 if has_agent else 1)
     assert written[-1].body["metadata"]["labels"]["tier"] == "b"
-    # and with one the pod waits for its report
+    # and with an agent the pod waits for the agent's report
     metadata = written[-1].body["metadata"]
     builder.labelled(metadata["labels"], "a").annotated(metadata["annotations"], "a")
     plan = planned(builder)
@@ -599,8 +599,8 @@ def test_an_environment_from_metadata_waits_for_the_agent_and_reports_it(has_age
 
 
 def test_a_pod_that_is_prepared_is_updated_although_lost_pods_have_used_the_budget_up() -> None:
-    """Found by the simulator: creation waited for the pod, and the pod for the budget."""
-    # given three pods, one prepared for its update and let go by the hook; one more was lost, none may be unavailable
+    """Otherwise creation waits for the pod, and the pod waits for the budget."""
+    # given three pods, one of which is prepared and released by its hook; a fourth is lost, and maxUnavailable is 0
     builder = cloneset(3, old=3, pods=3, max_unavailable=0, max_surge=2, image="nginx:2")
     builder.with_rolling(podUpdatePolicy="InPlaceIfPossible").with_hook("inPlaceUpdate")
     builder.with_spec(scaleStrategy={"maxUnavailable": 1}).in_state("PreparingUpdate", "b")
@@ -611,7 +611,7 @@ def test_a_pod_that_is_prepared_is_updated_although_lost_pods_have_used_the_budg
 
 
 def test_only_one_prepared_pod_is_updated_beyond_the_budget() -> None:
-    """... so that a new revision that does not work takes one pod and not all that were chosen."""
+    """A new revision that does not work then affects one pod, and not all chosen pods."""
     builder = cloneset(4, old=4, pods=4, max_unavailable=0, max_surge=2, image="nginx:2")
     builder.with_rolling(podUpdatePolicy="InPlaceIfPossible").with_hook("inPlaceUpdate")
     builder.with_spec(scaleStrategy={"maxUnavailable": 1}).in_state("PreparingUpdate", "a", "b")
@@ -629,7 +629,7 @@ limits U,S | hook | surged      | created | prepared | updated
 1,2        | no   | -           | 0       | 0        | 3
 0,1        | no   | -           | 0       | 0        | 1
 """
-"""Of five old pods whose template gets another annotation: what the next plan does."""
+"""The next plan for five old pods whose template gets another annotation."""
 
 
 @pytest.mark.parametrize("row", METADATA_ALONE.strip().splitlines()[1:])

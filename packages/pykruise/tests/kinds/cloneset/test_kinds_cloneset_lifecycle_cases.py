@@ -1,4 +1,4 @@
-"""The numbered cases of the lifecycle's specification that concern CloneSet's plans, where no other test names them."""
+"""Numbered cases of the lifecycle's specification for CloneSet's plans that no other test names."""
 
 from typing import Any
 
@@ -20,14 +20,14 @@ A, B, C = template("nginx:0"), template("nginx:1"), template("nginx:2")
 
 
 def in_place(replicas: int = 1, *, old: int | None = None, **arguments: Any) -> CloneSetBuilder:
-    """A rollout in place to nginx:1; all pods old unless said."""
+    """A rollout in place to nginx:1; all pods are old by default."""
     count = replicas if old is None else old
     builder = cloneset(replicas, old=count, **{"max_unavailable": 1, **arguments})
     return builder.with_rolling(podUpdatePolicy="InPlaceIfPossible").with_hook("inPlaceUpdate")
 
 
 def to_c(builder: CloneSetBuilder, *, pods_of: Document) -> CloneSetBuilder:
-    """The template is C by now; the pods are of another revision."""
+    """Set the template to C; the pods are of the template `pods_of`."""
     builder.old_template = pods_of
     builder.spec["template"] = C
     builder.with_revisions(revision(A, 1), revision(B, 2), revision(C, 3))
@@ -47,13 +47,13 @@ def planned(builder: CloneSetBuilder) -> Plan:
 
 
 def image_given(plan: Plan, short: str) -> str:
-    """The image that the pod's last patch brings; empty: none."""
+    """The image in the last patch of the pod; empty if there is none."""
     containers = (pod_patches(plan)[short].body.get("spec") or {}).get("containers") or []
     return containers[0]["image"] if containers else ""
 
 
 def test_a_pre_normal_hook_without_handlers_waits_for_a_node_only() -> None:
-    """lifecycle case 5, as cloneset 9.2.16 decides it: labels written to a pod without a node can race"""
+    """lifecycle case 5, with cloneset 9.2.16: labels written to a pod without a node can race"""
     builder = cloneset(2).with_spec(lifecycle={"preNormal": {}}).fresh("a", "b").unscheduled("b")
     assert states(planned(builder)) == {"a": "Normal"}
 
@@ -136,7 +136,7 @@ def test_a_pod_in_preparation_uses_the_only_unavailable_slot() -> None:
 
 
 def test_a_partition_that_is_raised_holds_the_one_that_prepares_too() -> None:
-    """lifecycle case 26; it goes back into service (test_kinds_cloneset_in_place.py)"""
+    """lifecycle case 26; the pod returns to service (test_kinds_cloneset_in_place.py)"""
     plan = planned(in_place(3, partition=3).in_state("PreparingUpdate", "a"))
     assert states(plan) == {"a": "Updated"}
     assert image_given(plan, "a") == ""
@@ -193,7 +193,7 @@ def test_a_restored_finalizer_is_present_once(present: list[str]) -> None:
 
 
 def test_an_unready_pod_is_prepared_only_at_the_resource_version_that_was_read() -> None:
-    """To prepare takes a pod out of service: those that serve go by the budget, the others by what was seen."""
+    """Preparing takes a pod out of service: a serving pod uses the budget, an unready pod must still be unready."""
     # given pods under the hooks, of which one does not serve
     down = in_place(2).with_rolling(maxUnavailable=2).with_finalizer(HOOK, "a", "b").not_ready("a")
     marked_down = cloneset(2).with_hook("preDelete").with_finalizer(HOOK, "a", "b").marked("a", "b")

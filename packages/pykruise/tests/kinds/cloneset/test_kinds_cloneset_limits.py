@@ -107,7 +107,7 @@ update -1, update_budget 2
 
 @pytest.mark.parametrize("row", FORMULAS.strip().splitlines())
 def test_all_limits_equal_the_formulas_of_the_specification(row: str) -> None:
-    """cloneset section 6.5, computed by its formulas; all that is not named is 0. `hand`: under OnDelete"""
+    """cloneset section 6.5, computed by its formulas; a limit without a value here is 0. `hand`: under OnDelete"""
     # given
     setting, pods, expected = (part.strip() for part in row.split("|"))
     values, *words = setting.split()

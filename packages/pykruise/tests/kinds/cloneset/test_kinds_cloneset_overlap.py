@@ -65,7 +65,7 @@ def test_only_active_pods_that_another_owner_manages_count() -> None:
 def test_pods_of_an_earlier_cloneset_of_this_name_do_not_overlap(
     reference: dict[str, str], count: int
 ) -> None:
-    """It was deleted, and garbage collection has not come to them yet."""
+    """The earlier CloneSet is deleted, and garbage collection has not deleted its pods yet."""
     item = pod(ownerReferences=[{**reference, "uid": "before", "controller": True}])
     pods = find_overlapping_pods([item], cloneset(2).view())
     assert len(pods) == count
@@ -91,7 +91,7 @@ def test_pods_of_another_set_cause_a_condition_and_an_event_and_no_writes() -> N
 
 
 class Listening:
-    """A CloneSet that was looked at beside these pods. Pods come and go; who hears of it, and whose pods it knows."""
+    """A CloneSet after a snapshot with these pods. A test adds and deletes pods, and reads the effects."""
 
     def __init__(self, *pods: PodView, selector: dict[str, Any] | None = None) -> None:
         builder = cloneset(0)
@@ -107,7 +107,7 @@ class Listening:
         self.owners()
 
     def owners(self) -> list[str]:
-        """Of the pods that overlap, as its next snapshot has them."""
+        """Owners of the overlapping pods in the next snapshot."""
         objects = {POD_VIEWS: self.pods.values()}
         result = snapshot_of(
             KIND, self.view, objects, settings=CloneSetSettings(), now=self.now, memories=self.memories
@@ -115,7 +115,7 @@ class Listening:
         return sorted(item.controller.name for item in result.overlapping if item.controller)
 
     def hears(self, name: str, new: PodView | None) -> bool:
-        """Whether it is enqueued when the pod of this name becomes `new`."""
+        """Return whether the CloneSet is enqueued when the pod of this name becomes `new`."""
         old = self.pods.pop(name, None)
         if new is not None:
             self.pods[name] = new

@@ -1,4 +1,4 @@
-"""A plan as a whole: revisions, history, terminating objects, values that bypassed admission."""
+"""Whole plans: revisions, history, terminating objects, values that bypassed admission."""
 
 import math
 from collections.abc import Callable
@@ -33,7 +33,7 @@ def stored(builder: CloneSetBuilder, *revisions: dict[str, Any]) -> CloneSetBuil
 
 
 def test_a_new_cloneset_stores_its_revision_before_the_first_pod() -> None:
-    # given a CloneSet without anything
+    # given a CloneSet without revisions and pods
     builder = cloneset(2, pods=0, image="nginx:1")
     builder.document["metadata"]["annotations"] = {"kubernetes.io/change-cause": "first"}
     snapshot = builder.snapshot_of([], [])
@@ -116,7 +116,7 @@ def test_an_orphaned_revision_with_the_same_data_is_adopted() -> None:
     builder.with_revisions(unowned := revision(builder.spec["template"], 4, controller=""))
     # when
     plan = planned(builder)
-    # then nothing but the revision is written, after the CloneSet was found to be there still
+    # then only the revision is written, after a check that the CloneSet still exists
     [check, adoption] = [step.action for step in plan.steps]
     assert isinstance(check, Patch)
     assert isinstance(adoption, Patch)
@@ -219,7 +219,7 @@ def test_a_current_revision_whose_labels_do_not_match_makes_no_pods_that_would_b
 
 
 def test_a_template_that_the_selector_does_not_match_creates_no_pods_beside_old_ones() -> None:
-    """They would be released at once, and made again."""
+    """The CloneSet would release them immediately, and create others."""
     builder = cloneset(3, pods=2, old=2, max_unavailable=1)
     builder.spec["template"]["metadata"]["labels"] = {"app": "other"}
     plan = planned(builder)
@@ -244,7 +244,7 @@ def test_a_large_change_is_planned_in_parts_that_follow_immediately() -> None:
     assert len([reason for reason in left(shrink).values() if "other pods are deleted first" in reason]) == 5
     fresh = planned(cloneset(MOST_AT_ONCE + 5).fresh(*names(MOST_AT_ONCE + 5)))
     assert (len(pod_patches(fresh)), fresh.requeue_after_s) == (MOST_AT_ONCE, 0.0)
-    # and exactly as much is not in parts
+    # and exactly MOST_AT_ONCE pods are one part
     whole = planned(cloneset(MOST_AT_ONCE, pods=0))
     assert (len(created(whole)), whole.requeue_after_s) == (MOST_AT_ONCE, None)
 
@@ -301,7 +301,7 @@ def test_a_value_that_is_not_an_object_is_refused() -> None:
 
 def test_matching_orphans_get_one_event_and_are_not_changed() -> None:
     """cloneset 9.3: an earlier CloneSet of this name was deleted without its pods"""
-    # given two orphans, one of another label, one that is on its way out
+    # given two orphans, one with another label, and one that terminates
     builder = cloneset(2, pods=6).orphaned("c", "d", "e", "f").labelled({"app": "other"}, "e").deleted("f")
     # when
     plan = planned(builder)
@@ -317,18 +317,18 @@ def test_matching_orphans_get_one_event_and_are_not_changed() -> None:
 
 
 def test_orphans_are_named_in_one_order() -> None:
-    """Else each plan would have an event of its own."""
+    """Otherwise each plan would emit another event."""
     builder = cloneset(2, pods=4).orphaned("c", "d")
     snapshot = builder.snapshot()
     backward = msgspec.structs.replace(snapshot, orphans=snapshot.orphans[::-1])
     assert plan_cloneset(snapshot).notes == plan_cloneset(backward).notes
 
 
-# What is reported while something else is done
+# Conditions while other work is done
 
 
 def has_failed(builder: CloneSetBuilder, kind: str) -> CloneSetBuilder:
-    """It says so since a while."""
+    """A status with this failure condition, true for a while."""
     time = format_time(NOW - 100)
     condition = {"type": kind, "status": "True", "reason": "WriteFailed", "message": "m"}
     return builder.with_status(conditions=[condition | {"lastTransitionTime": time, "lastUpdateTime": time}])
@@ -352,7 +352,7 @@ def test_a_stage_with_pending_writes_has_not_succeeded_yet(builder: CloneSetBuil
 
 
 def test_a_failed_write_is_reported_with_the_counters_of_its_plan_and_with_what_needs_a_remedy() -> None:
-    # given a pod whose image is wrong, and one that is missing
+    # given a pod with a wrong image, and a missing pod
     builder = cloneset(2, pods=1).not_ready("a")
     builder.pods["a"]["status"]["containerStatuses"][0]["state"] = {"waiting": {"reason": "ErrImagePull"}}
     snapshot = builder.snapshot()
@@ -368,7 +368,7 @@ def test_a_failed_write_is_reported_with_the_counters_of_its_plan_and_with_what_
 
 
 def test_a_count_of_nothing_is_written_only_where_nothing_is_wanted() -> None:
-    """Argo CD takes a count that is not there for unknown."""
+    """Argo CD takes a missing count as unknown."""
     none_available = planned(cloneset(1).not_ready("a")).status
     scaled_to_zero = planned(cloneset(0)).status
     assert none_available is not None
@@ -419,7 +419,7 @@ def test_pods_that_the_selector_no_longer_matches_are_released(
 
 
 def test_a_terminating_revision_is_not_adopted() -> None:
-    """It would go with its new owner's pods still being of it."""
+    """A terminating revision would be deleted while pods of its new owner still have it."""
     builder = cloneset(1)
     left_behind = revision(
         builder.spec["template"], 4, controller="", deletionTimestamp="2026-01-31T12:00:00Z"
@@ -428,7 +428,7 @@ def test_a_terminating_revision_is_not_adopted() -> None:
     assert not [step for step in planned(builder).steps if step.action.resource == CONTROLLER_REVISIONS]
 
 
-# What is kept of the status while nothing is done
+# The status while nothing is done
 
 
 @pytest.mark.parametrize(
@@ -455,7 +455,7 @@ def test_an_invalid_spec_keeps_the_progressing_condition(stop: Callable[[CloneSe
 def test_pods_are_counted_although_an_invalid_spec_stops_all_changes(
     spec: dict[str, Any], available: int
 ) -> None:
-    # given one that has just become ready, one that has long been, and two that do not count any more
+    # given a pod that has just become ready, one that has been ready for a long time, and two that no longer count
     builder = cloneset(2, pods=4).ready_for(0, "a").deleted("c").phase("Failed", "d").with_spec(**spec)
     plan = plan_cloneset(builder.snapshot_of(builder.pod_views(), []))
     # then

@@ -126,7 +126,7 @@ def with_groups(builder: CloneSetBuilder, workload: GroupView | None, *groups: G
 
 
 def writes(plan: Plan) -> list[str]:
-    """Writes to groups."""
+    """Writes to PodGroups."""
     words = {Create: "create", Patch: "patch", Delete: "delete"}
     return [
         f"{words[type(step.action)]} {step.action.key.name}"

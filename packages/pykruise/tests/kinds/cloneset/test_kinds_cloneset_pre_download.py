@@ -1,4 +1,4 @@
-"""Images of a new revision are pulled ahead: when jobs are created, what is in them, and when they go."""
+"""Images of a new revision are pulled ahead: the creation, contents and deletion of jobs."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ from support.pulling_ahead import created_jobs, job, labels_given
 
 
 def rollout(replicas: int = 4, **arguments: Any) -> CloneSetBuilder:
-    """In place from nginx:0 to nginx:1, all pods old."""
+    """A rollout in place from nginx:0 to nginx:1, all pods old."""
     builder = cloneset(replicas, old=replicas, **{"max_unavailable": 1, **arguments})
     return builder.with_rolling(podUpdatePolicy="InPlaceIfPossible")
 

@@ -26,7 +26,7 @@ def test_a_terminating_pod_gets_no_conditions() -> None:
 
 def test_a_new_pod_gets_its_conditions_and_its_state_in_one_write() -> None:
     """inplace-update case 44, lifecycle case 2"""
-    # given a pod as created, on a node, with the gate that pod admission adds
+    # given a new pod on a node, with the gate that pod admission adds
     builder = cloneset(2).fresh("a")
     builder.pods["a"]["spec"]["readinessGates"].append({"conditionType": keys.KRUISE_POD_READY})
     # when
@@ -98,16 +98,16 @@ def test_a_pod_that_waits_for_its_hook_may_become_ready() -> None:
     """cloneset case 80, lifecycle case 3"""
     # given
     builder = cloneset(1).with_hook("preNormal").fresh("a")
-    # then the conditions come now
+    # then it gets the conditions now
     patch = pod_patches(planned(builder))["a"]
     assert "metadata" not in patch.body
-    # but it is not available, however ready
+    # but it is not available, although it is ready
     builder.add("a").in_state("PreparingNormal", "a")
     plan = planned(builder)
     assert not plan.stages
     assert ((plan.status or {})["readyReplicas"], (plan.status or {})["availableReplicas"]) == (1, 0)
     assert left(plan)["a"] == "waits for the preNormal hook: finalizer example.com/hook"
-    # until the finalizer is there
+    # until it has the finalizer
     builder.with_finalizer("example.com/hook", "a")
     plan = planned(builder)
     assert states(plan) == {"a": "Normal"}
@@ -147,7 +147,7 @@ def test_a_pod_of_no_revision_gets_no_hash_label() -> None:
 
 @pytest.mark.parametrize(("hooked", "state"), [(False, "Updated"), (True, "Normal")])
 def test_a_pod_rolled_back_while_it_prepared_leaves_that_state(hooked: bool, state: str) -> None:
-    """cloneset case 76, lifecycle case 20: and nothing keeps holding it back"""
+    """cloneset case 76, lifecycle case 20: and no writer holds the pod out of service any longer"""
     # given
     builder = cloneset(2).with_hook("inPlaceUpdate", markPodNotReady=True).in_state("PreparingUpdate", "a")
     if hooked:

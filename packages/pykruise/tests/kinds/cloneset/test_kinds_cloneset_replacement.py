@@ -102,7 +102,7 @@ def test_a_pod_is_replaced_while_it_terminates_without_the_option(policy: str | 
 
 def test_an_update_with_surge_never_has_more_pods_than_replicas_and_max_surge() -> None:
     """cloneset case 96"""
-    # given three pods, of which one more terminates: the surge pod would be the fifth
+    # given three pods and another that terminates: the surge pod would be the fifth
     builder = waiting_for_ends(cloneset(3, pods=4, max_unavailable=0, max_surge=1, old=3).deleted("d"))
     # when
     plan = plan_cloneset(builder.snapshot())
@@ -124,7 +124,7 @@ def test_the_status_counts_the_pods_that_terminate() -> None:
     assert result is not None
     assert (result["status"], result["reason"]) == ("True", "Terminating")
     assert result["message"] == "2 pods terminate and have not ended: web-a, web-b"
-    # when none terminates any more
+    # when no pod terminates any longer
     builder.with_status(conditions=[result])
     del builder.pods["a"], builder.pods["b"]
     # then
@@ -150,7 +150,7 @@ def test_a_stored_value_that_admission_refuses_changes_nothing() -> None:
 
 
 def test_nothing_that_is_planned_differs_without_the_option() -> None:
-    """Neither for terminating pods nor in the stored status."""
+    """TerminatingOrFailed, the default, gives the same plan and the same status."""
 
     def plan_of(annotations: dict[str, str]) -> Plan:
         builder = cloneset(5, old=2, max_surge=1).deleted("a").not_ready("c")

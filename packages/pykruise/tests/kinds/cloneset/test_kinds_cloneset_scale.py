@@ -1,4 +1,4 @@
-"""How many pods there are: what is created, what goes, what is kept."""
+"""The number of pods: the pods that are created, deleted and kept."""
 
 import pytest
 
@@ -96,7 +96,7 @@ def test_ids_of_pods_that_still_exist_are_not_used_again() -> None:
     names = [
         pod["metadata"]["name"].removeprefix("web-") for pod in created(plan_cloneset(builder.snapshot()))
     ]
-    # when one of them is taken by a pod that has failed
+    # when a failed pod has one of these names
     builder.add(names[1]).phase("Failed", names[1])
     again = [
         pod["metadata"]["name"].removeprefix("web-") for pod in created(plan_cloneset(builder.snapshot()))
@@ -126,7 +126,7 @@ def test_another_pod_is_created_when_one_becomes_available() -> None:
 
 def test_a_used_up_scale_limit_does_not_stop_updates() -> None:
     """cloneset case 24"""
-    # given six wanted, three there, two of them down, one of an old revision; both down ones block creation
+    # given six wanted pods and three pods, two of which are down, one of an old revision; both block creation
     builder = cloneset(6, pods=3, old=3, max_unavailable="100%", scaleStrategy={"maxUnavailable": 2})
     plan = plan_cloneset(builder.not_ready("a", "b").snapshot())
     # then
@@ -205,7 +205,7 @@ def test_a_specified_pod_is_deleted_before_any_surplus_pod() -> None:
     """cloneset case 27"""
     builder = cloneset(3, pods=5).marked("d")
     assert deleted(plan_cloneset(builder.snapshot())) == {"d"}
-    # when it is gone
+    # when it is deleted
     del builder.pods["d"]
     assert len(deleted(plan_cloneset(builder.snapshot()))) == 1
 
@@ -223,7 +223,7 @@ def test_specified_pods_are_deleted_by_name_in_any_list_order() -> None:
 
 
 def test_a_pod_that_its_hook_holds_takes_no_place_of_a_specified_one() -> None:
-    # given two specified pods, one of them in PreparingDelete and held there, and one place left
+    # given two specified pods, one held in PreparingDelete; one more pod may be unavailable
     builder = cloneset(5, max_unavailable=2).with_hook("preDelete").marked("a", "b")
     builder.with_finalizer("example.com/hook", "a").in_state("PreparingDelete", "a")
     # when
@@ -257,7 +257,7 @@ def test_the_pod_in_the_fuller_zone_of_the_spread_constraint_is_deleted_first() 
     # then
     assert deleted(plan_cloneset(builder.snapshot())) <= {"a", "c"}
     assert len(deleted(plan_cloneset(builder.snapshot()))) == 1
-    # and where it does not spread them, nobody asks where nodes are
+    # and without such a constraint, no node is read
     assert builder.with_spec(template=template()).snapshot().nodes == {}
 
 
@@ -278,7 +278,7 @@ def test_the_deletion_of_an_unready_pod_requires_its_resource_version() -> None:
 
 def test_the_deleted_pod_is_old_only_when_old_pods_exceed_the_partition() -> None:
     """cloneset case 32"""
-    # given three old pods, as many as the partition wants, and two new ones
+    # given three old pods, as many as the partition keeps, and two new ones
     plan = plan_cloneset(cloneset(4, pods=5, old=3, partition=3).snapshot())
     assert deleted(plan) <= {"d", "e"}
     # and with one old pod too many
@@ -289,16 +289,16 @@ def test_two_pods_to_delete_are_deleted_sequentially() -> None:
     """cloneset case 35"""
     # given
     builder = cloneset(5, max_unavailable=1).to_delete("a", "b")
-    # when / then one goes
+    # when / then one is deleted
     assert deleted(plan_cloneset(builder.snapshot())) == {"a"}
-    # when it is gone, its replacement is made before the other goes
+    # when it is gone, its replacement is created before the other is deleted
     del builder.pods["a"]
     plan = plan_cloneset(builder.snapshot())
     assert (len(created(plan)), deleted(plan)) == (1, set())
     # when the replacement is there but not ready, the other waits
     builder.add("z").not_ready("z")
     assert deleted(plan_cloneset(builder.snapshot())) == set()
-    # when it is ready, the other goes
+    # when the replacement is ready, the other is deleted
     builder.add("z")
     assert deleted(plan_cloneset(builder.snapshot())) == {"b"}
 
@@ -346,13 +346,13 @@ def test_a_surge_pod_is_created_before_the_specified_pod_is_deleted() -> None:
     """cloneset case 38"""
     # given
     builder = cloneset(5, max_unavailable=0, max_surge=1).marked("a")
-    # then a sixth pod is made
+    # then a sixth pod is created
     plan = plan_cloneset(builder.snapshot())
     assert (len(created(plan)), deleted(plan)) == (1, set())
     # and must be available
     builder.add("z").not_ready("z")
     assert deleted(plan_cloneset(builder.snapshot())) == set()
-    # before the marked one goes
+    # before the marked pod is deleted
     builder.add("z")
     assert deleted(plan_cloneset(builder.snapshot())) == {"a"}
 
@@ -366,12 +366,12 @@ def test_a_held_pod_prepares_first_and_is_deleted_when_its_hook_is_removed() -> 
     plan = plan_cloneset(builder.snapshot())
     assert states(plan) == {"b": "PreparingDelete"}
     assert deleted(plan) == set()
-    # and waits without a further write
+    # and it waits without a further write
     builder.in_state("PreparingDelete", "b")
     plan = plan_cloneset(builder.snapshot())
     assert not plan.stages
     assert left(plan)["b"].startswith("waits until the preDelete hook is removed from the pod: ")
-    # and goes when the finalizer is taken off
+    # and it is deleted when the finalizer is removed
     builder.pods["b"]["metadata"]["finalizers"] = []
     assert deleted(plan_cloneset(builder.snapshot())) == {"b"}
 
@@ -422,10 +422,10 @@ def test_a_preparing_specified_pod_is_replaced_after_its_deletion_or_earlier_if_
     # given
     builder = cloneset(5).with_hook("preDelete").with_finalizer("example.com/hook", "e")
     builder.in_state("PreparingDelete", "e").marked("e")
-    # then nothing is made and nothing taken back
+    # then no pod is created and no pod returns
     plan = plan_cloneset(builder.snapshot())
     assert not plan.stages
-    # but with exclusion the replacement comes at once, by the field or by the flag
+    # but with exclusion the replacement is created immediately, by the field or by the flag
     builder.with_settings(exclude_preparing_delete=True)
     assert len(created(plan_cloneset(builder.snapshot()))) == 1
     builder.with_settings().with_spec(scaleStrategy={"excludePreparingDelete": True})
@@ -434,13 +434,13 @@ def test_a_preparing_specified_pod_is_replaced_after_its_deletion_or_earlier_if_
 
 def test_a_released_pod_is_deleted_even_if_it_blocks_its_replacement() -> None:
     """lifecycle case 50 (9.2.9)"""
-    # given creation limited to one unavailable pod, and that one is on its way out and let go
+    # given creation limited to one unavailable pod, and a prepared pod that its hook has released
     builder = cloneset(3, scaleStrategy={"maxUnavailable": 1, "excludePreparingDelete": True})
     builder.with_hook("preDelete").in_state("PreparingDelete", "c").marked("c")
-    # then it goes
+    # then it is deleted
     plan = plan_cloneset(builder.snapshot())
     assert deleted(plan) == {"c"}
-    # and then its replacement comes
+    # and then its replacement is created
     del builder.pods["c"]
     assert len(created(plan_cloneset(builder.snapshot()))) == 1
 
@@ -453,12 +453,12 @@ def test_removing_the_lifecycle_deletes_pods_that_waited_for_a_hook() -> None:
 
 def test_pods_in_preparing_update_count_as_new_while_scaling_when_the_gate_is_on() -> None:
     """lifecycle case 56"""
-    # given as many old pods as the partition wants, one of them on its way to the new revision
+    # given as many old pods as the partition keeps, one of them in PreparingUpdate
     builder = cloneset(5, pods=4, old=3, partition=3).in_state("PreparingUpdate", "a")
     assert created_revisions_of_pods(plan_cloneset(builder.snapshot())) == [builder.update_revision]
     builder.with_settings(preparing_update_as_update=True)
     assert created_revisions_of_pods(plan_cloneset(builder.snapshot())) == [builder.old_revision]
-    # and those that are not on their way stay what they are
+    # and without that state, the pod counts as old
     builder.in_state("Normal", "a")
     assert created_revisions_of_pods(plan_cloneset(builder.snapshot())) == [builder.update_revision]
 
@@ -476,7 +476,7 @@ def test_paused_only_stops_updates() -> None:
     # given five old and three surged new pods
     builder = cloneset(5, pods=8, old=5, partition=0, max_unavailable=0, max_surge=3)
     builder.not_ready("f", "g", "h").paused()
-    # then the surge is taken back: old pods go as new ones become available
+    # then the surge is reduced: old pods are deleted as new ones become available
     assert deleted(plan_cloneset(builder.snapshot())) == set()
     builder.set_condition("f", "Ready", "True")
     assert len(deleted(plan_cloneset(builder.snapshot()))) == 1
@@ -513,6 +513,6 @@ def test_scaling_ends_with_as_many_as_wanted(replicas: int) -> None:
 
 
 def test_pods_released_from_preparing_delete_are_deleted_in_a_separate_plan() -> None:
-    """cloneset 6.6: specified pods follow in the next plan"""
+    """cloneset 6.6: the specified pod is deleted in the next plan"""
     builder = cloneset(3, pods=5, max_unavailable=3).in_state("PreparingDelete", "a").marked("b")
     assert deleted(plan_cloneset(builder.snapshot())) == {"a"}

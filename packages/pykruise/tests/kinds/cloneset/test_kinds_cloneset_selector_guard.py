@@ -23,7 +23,7 @@ def planned(builder: CloneSetBuilder) -> Plan:
 
 
 def changed(builder: CloneSetBuilder | None = None, **spec: Any) -> CloneSetBuilder:
-    """Managed by app=web, now asking for app=other."""
+    """A CloneSet that manages by app=web, and whose spec selects app=other."""
     return (builder or cloneset(3)).managed_by(WEB).with_spec(selector=OTHER, **spec)
 
 
@@ -118,7 +118,7 @@ def test_a_selector_mismatch_does_not_block_the_deletion() -> None:
     assert not plan.notes
 
 
-# The record
+# The record of the selector
 
 
 def test_a_new_revision_is_created_with_the_record() -> None:
@@ -133,7 +133,7 @@ def test_revisions_of_another_manager_get_the_record_with_the_newest() -> None:
     builder = cloneset(3, old=1, partition=1).managed_by(None)
     # when
     plan = planned(builder)
-    # then only the record is written
+    # then only the record of the selector is written
     (step,) = plan.steps
     assert isinstance(step.action, Patch)
     assert (step.action.resource, step.action.key.name) == (CONTROLLER_REVISIONS, builder.update_revision)
@@ -155,7 +155,7 @@ def test_an_older_revision_that_is_wanted_again_gets_the_record_in_the_same_writ
 
 
 def left_behind(builder: CloneSetBuilder) -> CloneSetBuilder:
-    """Its revision is that of a CloneSet of the same name which was deleted with Orphan."""
+    """A CloneSet whose revision is left from a CloneSet of the same name that was deleted with Orphan."""
     return builder.with_revisions(revision(builder.spec["template"], 1, controller=""))
 
 
@@ -164,7 +164,7 @@ def test_an_orphaned_revision_is_adopted_with_its_selector_record_before_pods_ar
     builder = left_behind(cloneset(2, pods=0))
     # when
     plan = planned(builder)
-    # then it is checked first that the CloneSet is still there
+    # then the plan first checks that the CloneSet still exists
     names = [stage.purpose for stage in plan.stages]
     assert names[:2] == ["check the owner before adoption", "adopt"]
     (step,) = steps_named(plan, "adopt")
@@ -173,13 +173,13 @@ def test_an_orphaned_revision_is_adopted_with_its_selector_record_before_pods_ar
     metadata = step.action.body["metadata"]
     assert metadata["annotations"] == record_of(WEB)
     assert [reference["name"] for reference in metadata["ownerReferences"]] == ["web"]
-    # and pods come after
+    # and pods come after that
     assert not {"store revision", "record selector"} & set(names)
     assert names.index("adopt") < names.index("create pods")
 
 
 def test_a_terminating_revision_is_not_adopted() -> None:
-    """Garbage collection is about to remove it; the next plan makes it anew."""
+    """Garbage collection is about to delete the revision; the next plan creates it again."""
     builder = left_behind(cloneset(2, pods=0))
     builder.revisions[0]["metadata"]["deletionTimestamp"] = "2026-01-31T12:00:00Z"
     assert not steps_named(planned(builder), "adopt")
@@ -208,11 +208,11 @@ def test_the_record_is_spelled_with_the_projects_own_prefix() -> None:
 
 
 def test_the_selector_record_of_another_clonesets_revision_is_ignored() -> None:
-    # given a younger revision that a CloneSet of other labels has left behind
+    # given a newer revision that a CloneSet with other labels left behind
     builder, nothing = cloneset(2).managed_by(None), {keys.CLAIM_TEMPLATES_HASH_ANNOTATION: ""}
     own = revision(builder.spec["template"], 1, annotations={**nothing, **record_of(WEB)})
     orphan = revision(template("nginx:0"), 2, controller="", annotations={**nothing, **record_of(OTHER)})
     plan = planned(builder.with_revisions(own, orphan))
-    # then the CloneSet goes on with its own
+    # then the CloneSet continues with its own revision
     assert steps_named(plan, "store revision")
     assert not plan.notes

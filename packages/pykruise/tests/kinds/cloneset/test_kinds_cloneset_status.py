@@ -1,4 +1,4 @@
-"""What a CloneSet reports of itself."""
+"""The status of a CloneSet."""
 
 from collections.abc import Callable
 from typing import Any
@@ -26,7 +26,7 @@ def status(builder: CloneSetBuilder) -> dict[str, Any]:
 
 
 def settled(builder: CloneSetBuilder) -> CloneSetBuilder:
-    """With the status stored that its plan asks for."""
+    """The CloneSet with the status that its plan writes."""
     plan = planned(builder)
     if plan.status is not None:
         builder.document["status"] = plan.status
@@ -34,7 +34,7 @@ def settled(builder: CloneSetBuilder) -> CloneSetBuilder:
 
 
 def progressing(builder: CloneSetBuilder) -> dict[str, Any]:
-    """The Progressing condition that the object shows after this plan."""
+    """The Progressing condition of the object after this plan."""
     plan = planned(builder)
     shown = builder.document["status"] if plan.status is None else plan.status
     return next(condition for condition in shown["conditions"] if condition["type"] == PROGRESSING)
@@ -128,7 +128,7 @@ def deadline(builder: CloneSetBuilder, seconds: int = 60) -> CloneSetBuilder:
 def with_progressing(
     builder: CloneSetBuilder, reason: str, *, age: float, status: str = "True"
 ) -> CloneSetBuilder:
-    """The status stored as it is, with this condition, last updated `age` seconds ago."""
+    """The CloneSet with its status and this condition, last updated `age` seconds ago."""
     settled(builder)
     time = format_time(NOW - age)
     others = [
@@ -171,7 +171,7 @@ def test_a_condition_of_the_same_reason_and_another_status_is_corrected() -> Non
 
 
 def test_a_condition_without_its_time_has_no_deadline() -> None:
-    """as a client may have written it"""
+    """a client may have written it so"""
     builder = with_progressing(
         deadline(cloneset(3, old=2, max_unavailable=1)).not_ready("c"), "CloneSetUpdated", age=9
     )
@@ -199,7 +199,7 @@ def test_available_paused_partition_ready_and_progressing_have_their_own_reasons
     assert progressing(builder)["reason"] == "ProgressPartitionAvailable"
     # when paused
     assert progressing(settled(builder).paused())["reason"] == "CloneSetPaused"
-    # when it goes on to the end
+    # when it continues without a partition
     builder = settled(builder).with_rolling(paused=False, partition=0)
     reasons = progressing(builder.at(NOW + 500))
     assert (reasons["reason"], reasons["lastUpdateTime"]) == ("CloneSetUpdated", format_time(NOW + 500))
@@ -217,7 +217,7 @@ def test_a_missed_progress_deadline_is_reported_while_the_update_continues() -> 
     plan = planned(builder)
     assert plan.status is None
     assert plan.requeue_after_s == 1
-    # when the deadline is over
+    # when the deadline has passed
     builder.at(NOW + 1)
     result = condition(planned(builder), PROGRESSING)
     assert result is not None
@@ -226,10 +226,10 @@ def test_a_missed_progress_deadline_is_reported_while_the_update_continues() -> 
     # then it stays so
     settled(builder)
     assert planned(builder.at(NOW + 500)).status is None
-    # also when something gets better
+    # also when the number of ready pods increases
     builder.set_condition("c", "Ready", "True")
     assert progressing(builder)["reason"] == "ProgressDeadlineExceeded"
-    # until all is well
+    # until all pods are updated and available
     builder.add("a", "b")
     assert progressing(builder)["reason"] == "CloneSetAvailable"
 
@@ -243,7 +243,7 @@ def test_an_overdue_rollout_that_is_paused_or_stops_at_its_partition_is_overdue_
     assert progressing(paused)["reason"] == "CloneSetPaused"
     held = _overdue(deadline(cloneset(4, old=2, partition=2, max_unavailable=1)))
     assert progressing(held)["reason"] == "ProgressPartitionAvailable"
-    # and going on, the deadline is counted anew
+    # and when it continues, the deadline starts again
     going = settled(held).with_rolling(partition=0).at(NOW + 500)
     result = progressing(going)
     assert (result["reason"], result["lastUpdateTime"]) == ("CloneSetUpdated", format_time(NOW + 500))
@@ -263,7 +263,7 @@ def test_another_template_gives_an_overdue_rollout_its_full_deadline() -> None:
 
 def test_an_idle_cloneset_has_its_full_deadline_when_a_rollout_starts() -> None:
     """cloneset case 89"""
-    # given one that has long been available
+    # given a CloneSet that has been available for long
     builder = with_progressing(deadline(cloneset(3)), "CloneSetAvailable", age=10_000)
     # when its template changes
     builder.spec["template"] = template("nginx:2")
@@ -371,7 +371,7 @@ def test_a_failure_with_another_text_keeps_its_transition_time() -> None:
 @pytest.mark.parametrize("message", ["create pods: quota", ""])
 @pytest.mark.parametrize("kind", [FAILED_SCALE, FAILED_UPDATE])
 def test_a_failure_condition_ends_when_its_phase_has_no_work_left(kind: str, message: str) -> None:
-    """cloneset section 9.3 (nothing clears it in the original)"""
+    """cloneset section 9.3 (OpenKruise never clears it)"""
     builder = failing(cloneset(3), kind, message)
     result = condition(planned(builder), kind)
     assert result is not None
@@ -382,7 +382,7 @@ def test_a_failure_condition_ends_when_its_phase_has_no_work_left(kind: str, mes
 
 
 def test_a_lasting_failure_is_written_once() -> None:
-    # given pods that their policy gives no way to update
+    # given pods that their policy does not allow to update
     builder = cloneset(3, old=3).with_rolling(podUpdatePolicy="InPlaceOnly")
     builder.with_spec(template=template("nginx:1", hostNetwork=True))
     assert condition(planned(builder), FAILED_UPDATE) is not None

@@ -22,7 +22,7 @@ def near(builder: CloneSetBuilder, placement: str = "PreferSameNode") -> CloneSe
 
 
 def predecessors(plan: Plan) -> list[str]:
-    """Short name of the pod that each new pod replaces; ?: none."""
+    """Short name of the pod that each new pod replaces; ? if it replaces none."""
     uids = (doc["metadata"]["annotations"].get(keys.REPLACES_ANNOTATION, "uid-?") for doc in created(plan))
     return [uid.removeprefix("uid-") for uid in uids]
 

@@ -1,4 +1,4 @@
-"""Which pods go to another revision, how many at once, and how."""
+"""Updates: the choice of pods, the number at the same time, and the way."""
 
 from typing import Any
 
@@ -45,10 +45,10 @@ def test_pods_are_updated_one_after_another_until_the_partition_is_reached() -> 
     plan = planned(builder)
     assert len(replaced(plan)) == 1
     assert (plan.status or {})["expectedUpdatedReplicas"] == 2
-    # when one is new but not ready, nothing more happens
+    # when one is new but not ready, no other pod is updated
     builder.add("a").not_ready("a")
     assert not planned(builder).stages
-    # when it is ready, the next goes
+    # when it is ready, the next pod is updated
     builder.add("a")
     assert replaced(planned(builder)) == {"b"}
     # when two are new, it is done
@@ -81,7 +81,7 @@ def test_pods_that_are_down_are_updated_first_but_no_more_than_allowed_in_the_ta
     # given five old pods that are down
     builder = cloneset(5, old=5, max_unavailable=2).not_ready(*"abcde")
     assert len(replaced(planned(builder))) == 2
-    # when two are of the new revision and still down, no further one follows
+    # when two are of the new revision and still down, no other pod is updated
     builder.add("a", "b").not_ready("a", "b")
     assert not planned(builder).stages
 
@@ -100,7 +100,7 @@ def test_nothing_is_updated_while_the_budget_is_used_up_by_others() -> None:
 def test_a_pod_that_is_down_uses_the_budget_up_wherever_it_is_in_the_order(
     down: str, before_others: str, updated: set[str]
 ) -> None:
-    # given two that may be unavailable, and a priority that puts one that is available before one that is not
+    # given maxUnavailable 2, and a priority that puts an available pod before an unavailable one
     builder = cloneset(4, old=4, max_unavailable=2).not_ready(*down).labelled({"foo": "x"}, *before_others)
     terms = [{"weight": 1, "matchSelector": {"matchLabels": {"foo": "x"}}}]
     builder.with_rolling(priorityStrategy={"weightPriority": terms})
@@ -114,7 +114,7 @@ def test_one_pod_that_is_down_is_updated_although_missing_pods_use_the_budget_up
     builder = cloneset(6, pods=5, old=5, **limited).not_ready("a", "b")
     # then
     assert replaced(planned(builder)) == {"a"}
-    # and the next one when the update of that one is done
+    # and the next one when that update is complete
     assert replaced(planned(builder.labelled({keys.REVISION_LABEL: builder.update_revision}, "a"))) == set()
 
 
@@ -132,7 +132,7 @@ def test_on_delete_changes_no_pod() -> None:
     assert not plan.stages
     assert (plan.status or {})["expectedUpdatedReplicas"] == 5
     assert "OnDelete" in left(plan)["a"]
-    # when a user deletes one, it comes back new
+    # when a user deletes one, its replacement has the new revision
     builder.deleted("a")
     assert created_revisions_of_pods(planned(builder)) == [builder.update_revision]
 
@@ -191,7 +191,7 @@ def test_terminating_pods_and_pods_in_grace_are_not_updated() -> None:
     builder = cloneset(4, old=4, max_unavailable="100%").with_hook("preDelete")
     builder.with_finalizer("example.com/hook", "a").in_state("PreparingDelete", "a").marked("a")
     builder.annotated({keys.IN_PLACE_GRACE_ANNOTATION: '{"revision":"x"}'}, "b", "d")
-    # but the grace period of one whose update is done is over
+    # but a pod whose update is complete has no grace period left
     builder.in_state("Updated", "d")
     assert replaced(planned(builder)) == {"c", "d"}
 
@@ -209,7 +209,7 @@ def test_replacing_a_pod_for_an_update_has_the_events_of_the_original() -> None:
     builder = cloneset(5, old=5, max_unavailable=1)
     held = cloneset(5, old=5, max_unavailable=1).with_hook("preDelete")
     held.with_finalizer("example.com/hook", *"abcde")
-    # when one goes at once, and one is marked
+    # when one is deleted, and one is marked
     for stage in (builder, held):
         (step,) = steps_named(planned(stage), "update pods")
         done = next(note for note in step.notes_when_done if note.reason == RECREATED)
@@ -234,11 +234,11 @@ def test_surge_pods_are_created_before_old_pods_are_marked_and_deleted() -> None
     # given five old pods and one surge pod that is ready
     builder = cloneset(5, pods=6, old=5, max_unavailable=0, max_surge=1)
     plan = planned(builder)
-    # then one old pod goes, and one will not be needed any more
+    # then one old pod is deleted, and another one is surplus later
     assert len(replaced(plan)) == 1
     surplus = "is deleted once a pod of the newest revision is available in its place (maxSurge)"
     assert left(plan)["e"] == surplus
-    # and without the surge pod, that is made first
+    # and without the surge pod, that is created first
     del builder.pods["f"]
     plan = planned(builder)
     assert (created_revisions_of_pods(plan), replaced(plan)) == ([builder.update_revision], set())
@@ -258,7 +258,7 @@ def test_a_held_pod_is_marked_and_passes_the_pre_delete_hook() -> None:
     # and then prepares
     builder.marked("a")
     assert states(planned(builder)) == {"a": "PreparingDelete"}
-    # and once it does, going back to the old template does not save it
+    # and then a return to the old template does not keep it
     builder.in_state("PreparingDelete", "a")
     assert not planned(builder).stages
 
@@ -272,7 +272,7 @@ def test_a_marked_pod_is_not_marked_again() -> None:
 
 
 def test_a_marked_pod_that_waits_for_the_budget_is_left_to_the_scale_phase() -> None:
-    # given one that serves, not yet for long enough to be available
+    # given a pod that serves but is not available yet
     builder = cloneset(4, old=4, max_unavailable=1, minReadySeconds=30).ready_for(10, "a").marked("a")
     # then it is neither marked again nor deleted
     plan = planned(builder)
@@ -284,9 +284,9 @@ def test_a_pod_is_only_marked_where_a_missing_one_would_be_created_first() -> No
     # given a missing pod that is not created while another is down
     limited: dict[str, Any] = {"max_unavailable": 2, "scaleStrategy": {"maxUnavailable": 1}}
     builder = cloneset(5, pods=4, old=4, **limited).not_ready("a")
-    # when that one is recreated
+    # when the unavailable one is recreated
     plan = planned(builder)
-    # then it is marked, so that it does not count any more
+    # then it is marked, so that it no longer counts
     assert (marked(plan), deleted(plan)) == ({"a"}, set())
     plan = planned(builder.marked("a"))
     assert (len(created(plan)), deleted(plan)) == (1, set())

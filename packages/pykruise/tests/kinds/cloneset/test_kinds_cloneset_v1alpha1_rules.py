@@ -1,4 +1,4 @@
-"""What is refused to clients of v1alpha1 only: rules 10, 11a and 20, and what InPlaceOnly lets change."""
+"""Rules for clients of v1alpha1 only: rules 10, 11a and 20, and the fields that InPlaceOnly allows to change."""
 
 import copy
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ def flat(kind: str = "ReCreate", *, pods_to_delete: list[str] | None = None, **s
 
 
 class Pods:
-    """The pods of a namespace, and which of them were asked for."""
+    """The pods of a namespace, and the pods that a review has read."""
 
     def __init__(self, *pods: Document) -> None:
         self.pods = {pod["metadata"]["name"]: pod for pod in pods}
@@ -58,7 +58,7 @@ async def causes(
 
 
 async def problems_of(doc: Document, **fields: Any) -> list[tuple[str, str]]:
-    """Fields and messages of what is wrong."""
+    """Fields and messages of the errors."""
     return [(cause.field, cause.message) for cause in await causes(doc, **fields)]
 
 
@@ -109,7 +109,7 @@ async def test_every_pod_that_cannot_be_deleted_is_named() -> None:
 
 
 async def test_a_new_set_has_no_pods_to_delete() -> None:
-    """cloneset rule 10: always refused on a create, whatever can be looked up"""
+    """cloneset rule 10: always refused on creation, with and without lookups"""
     for pods in (None, Pods(pod("p0"))):
         result = await problems_of(flat(pods_to_delete=["p0"]), pods=pods)
         assert result == [(PODS_TO_DELETE, 'Invalid value: "p0": a new CloneSet has no pods')]
@@ -175,7 +175,7 @@ async def test_a_deadline_that_can_only_be_missed_is_refused(
 
 
 def changed(doc: Document, **containers: Any) -> Document:
-    """With other fields in its first container."""
+    """The document with these fields in its first container."""
     result = copy.deepcopy(doc)
     result["spec"]["template"]["spec"]["containers"][0] |= containers
     return result
@@ -224,7 +224,7 @@ def with_resources(doc: Document, **requests: str) -> Document:
 async def test_in_place_only_allows_cpu_and_memory_to_change_with_the_gate(
     after: dict[str, str], is_allowed: bool
 ) -> None:
-    """cloneset 9.2.18: the original refuses them under any gate"""
+    """cloneset 9.2.18: OpenKruise refuses them with any gate"""
     old = with_resources(flat("InPlaceOnly"), cpu="100m", memory="1Gi")
     write = request(OLD, with_resources(old, **after), old=old)
     off, on = make_spoke_rules(), make_spoke_rules(resources_in_place=True)
@@ -241,7 +241,7 @@ async def test_the_type_that_is_written_counts_and_not_the_one_before() -> None:
     assert cause.field == "spec"
 
 
-# What is not reviewed
+# Parts that are not reviewed
 
 
 async def test_deletions_subresources_and_what_completes_a_deletion_pass() -> None:

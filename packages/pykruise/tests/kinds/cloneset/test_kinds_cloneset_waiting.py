@@ -1,4 +1,4 @@
-"""Whatever has not converged says why, since when, and what would change it."""
+"""The Waiting condition: why a CloneSet has not converged, since when, and the remedy."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +16,7 @@ from support.plan_views import condition
 
 
 def waiting(builder: CloneSetBuilder) -> dict[str, Any] | None:
-    """The condition that the object shows after this plan."""
+    """The Waiting condition of the object after this plan."""
     plan = plan_cloneset(builder.snapshot())
     if plan.status is not None:
         builder.document["status"] = plan.status
@@ -26,7 +26,7 @@ def waiting(builder: CloneSetBuilder) -> dict[str, Any] | None:
 
 
 def pod_waits(reason: str) -> Callable[[CloneSetBuilder], None]:
-    """Pod a does not run its container for this reason."""
+    """A CloneSet whose pod a does not run its container, for this reason."""
 
     def change(builder: CloneSetBuilder) -> None:
         builder.not_ready("a")
@@ -126,9 +126,9 @@ def test_a_blocked_pod_is_named_with_its_remedy(
         (cloneset(1, pods=3), "Deleting", "no action is needed"),
         (cloneset(1, pods=2), "Deleting", "no action is needed"),
         (cloneset(3).deleted("a"), "Creating", "no action is needed"),
-        # a pod that only is not ready comes after those that are missing
+        # a pod that is only not ready comes after missing pods
         (cloneset(3, pods=2).not_ready("a"), "Creating", "no action is needed"),
-        # one pod more goes back to the current revision than there are of older ones
+        # one pod more returns to the current revision than there are older pods
         (
             cloneset(1, pods=2, partition=1, max_unavailable=1, max_surge=1)
             .with_settings(partition_rollback=True)
@@ -160,7 +160,7 @@ def test_a_block_by_the_spec_is_named_with_its_remedy(
 
 
 def test_one_pod_that_is_not_ready_is_found_among_many() -> None:
-    """Only some are looked at, and those that are available are none of them."""
+    """The plan looks at a limited number of pods, and available pods do not use up the limit."""
     *_, last = names(LOOKED_AT + 1)
     result = waiting(cloneset(LOOKED_AT + 1).not_ready(last))
     assert result is not None
@@ -190,7 +190,7 @@ def test_a_reason_that_needs_attention_precedes_transient_ones() -> None:
 def test_a_pod_that_waits_for_another_reason_blocks_no_other_pod(
     builder: CloneSetBuilder, reason: str
 ) -> None:
-    # given a pod whose update in place is under way: it still runs the image of before
+    # given a pod that is being updated in place, and still runs the old image
     state = {
         "revision": builder.update_revision,
         "updateTimestamp": format_time(NOW - 10),
@@ -236,7 +236,7 @@ def test_the_start_of_waiting_and_of_its_current_reason_are_reported() -> None:
     builder = cloneset(3).not_ready("a")
     first = waiting(builder)
     assert first is not None
-    # when its image turns out to be wrong, and much later another pod's too
+    # when its image turns out to be wrong, and much later the image of another pod too
     pod_waits("ErrImagePull")(builder)
     second = waiting(builder.at(NOW + 60))
     assert second is not None
@@ -277,11 +277,11 @@ def test_a_failure_is_not_contradicted() -> None:
             {"type": "FailedScale", "status": "True", "reason": "WriteFailed", "message": "exceeded quota"}
         ]
     )
-    # then nothing says that pods are being created: it waits for what was refused
+    # then the message is not that pods are being created: the CloneSet waits because of the rejection
     refused = waiting(builder)
     assert refused is not None
     assert (refused["reason"], refused["message"]) == ("WriteFailed", "exceeded quota")
-    # but what needs a remedy is said beside it
+    # but a cause that needs a remedy is reported beside it
     pod_waits("ErrImagePull")(builder)
     result = waiting(builder)
     assert result is not None
@@ -315,7 +315,7 @@ def test_the_label_of_a_container_that_waits_for_another_image_names_the_wanted_
     ],
 )
 def test_a_max_unavailable_of_zero_is_named_as_the_limit(world: CloneSetBuilder) -> None:
-    """It is stored so by a CloneSet without replicas that is scaled up later."""
+    """A CloneSet with zero replicas may be stored with that value, and scaled up later."""
     plan = plan_cloneset(world.snapshot())
     assert plan.waiting is not None
     assert (plan.waiting.code, plan.waiting.remedy) == (

@@ -1,4 +1,4 @@
-"""Which changes of a pod wake its CloneSet while the gate CloneSetEventHandlerOptimization is on."""
+"""Changes of a pod that wake its CloneSet while the gate CloneSetEventHandlerOptimization is on."""
 
 import copy
 from collections.abc import Callable
@@ -36,7 +36,7 @@ def view(pod: Pod) -> PodView:
 
 
 def wakes(change: Callable[[Pod], Any], lifecycle: Lifecycle | None = HOOKS, **state: str) -> bool:
-    """Whether this change of a pod wakes."""
+    """Return whether this change of a pod wakes the CloneSet."""
     before = cloneset(1).pods["a"]
     before["metadata"]["labels"] |= {keys.STATE_LABEL: state.get("state", "Normal")}
     after = copy.deepcopy(before)
@@ -127,7 +127,7 @@ def test_a_pod_of_the_same_name_is_another_pod() -> None:
 
 @pytest.mark.parametrize("is_over", [False, True])
 def test_an_update_in_place_that_begins_or_ends_enqueues_its_cloneset(is_over: bool) -> None:
-    """By its condition alone: its status, and all else of the pod, may stay the same."""
+    """Only the reason of the condition may change: its status and the rest of the pod may stay the same."""
     over = cloneset(1).annotated({keys.IN_PLACE_STATE_ANNOTATION: '{"revision":"x"}'}, "a").pods["a"]
     under_way = copy.deepcopy(over)
     (gate,) = [
@@ -227,7 +227,7 @@ def claim(*, owner: str = UID, instance_id: str = "a", version: int = 1) -> Clai
 def test_a_claim_that_changes_its_owner_or_is_created_unexpectedly_enqueues_its_cloneset(
     old: ClaimView | None, new: ClaimView | None, is_making: bool, is_woken: bool
 ) -> None:
-    """One that is made, or goes, does so with its pod."""
+    """A claim that is created or deleted with its pod does not enqueue the CloneSet a second time."""
     views = {CLONE_SET_VIEWS: [cloneset(1).view()]}
     woken = Woken(KIND, views, settings=CloneSetSettings(), is_making=lambda *_: is_making)
     assert woken.by(CLAIM_VIEWS, old, new) == (["web"] if is_woken else [])

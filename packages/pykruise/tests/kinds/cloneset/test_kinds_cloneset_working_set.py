@@ -1,4 +1,4 @@
-"""Marks: what counts about a pod when its CloneSet decides."""
+"""Marks: the facts about a pod for the decisions of its CloneSet."""
 
 from typing import Any
 

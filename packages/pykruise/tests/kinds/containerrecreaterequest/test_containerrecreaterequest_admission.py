@@ -1,4 +1,4 @@
-"""Reviews of ContainerRecreateRequests: what is refused, and what is filled in from the pod and its node."""
+"""Reviews of ContainerRecreateRequests: the rejections, and the values that are filled in from the pod and its node."""
 
 from typing import Any
 
@@ -40,7 +40,7 @@ def document(*containers: Document, **spec: Any) -> Document:
 
 
 def pod(*containers: Document, **parts: Any) -> Document:
-    """One that runs, with these containers."""
+    """A running pod with these containers."""
     result = containers or (MAIN,)
     return {
         "metadata": {"namespace": "shop", "name": "web", "uid": "uid-web", **parts.pop("metadata", {})},
@@ -57,7 +57,7 @@ def pod(*containers: Document, **parts: Any) -> Document:
 
 
 def cluster(the_pod: Document | None, node: Document | None) -> Lookups:
-    """With one pod and one node at most."""
+    """A cluster with at most one pod and one node."""
 
     async def pods(namespace: str, name: str) -> Document | None:
         assert (namespace, name) == ("shop", "web")
@@ -80,7 +80,7 @@ async def review(
 
 
 async def problems(doc: Document, the_pod: Document | None = None, **around: Any) -> list[tuple[str, str]]:
-    """Fields that are refused, and why."""
+    """Fields with an error, and the reason of each."""
     refusal = (await review(doc, the_pod, **around)).refusal
     assert refusal is not None
     assert refusal.code == 422
@@ -96,7 +96,7 @@ async def stored(doc: Document, the_pod: Document, **around: Any) -> Document:
     return answer.object
 
 
-# What is filled in
+# Values that are filled in
 
 
 async def test_a_request_gets_the_facts_of_its_pod_that_its_agent_needs() -> None:
@@ -119,7 +119,7 @@ async def test_a_request_gets_the_facts_of_its_pod_that_its_agent_needs() -> Non
         "activeDeadlineSeconds": 3,
         "strategy": {"failurePolicy": "Fail", "terminationGracePeriodSeconds": 0},
     }
-    # and what was given is as it was
+    # and the given document is unchanged
     assert given == document(activeDeadlineSeconds=3)
 
 
@@ -194,10 +194,10 @@ COMMAND = {"command": ["bye"]}
         ),
         ({"ports": [], "lifecycle": {"preStop": {"httpGet": GET}}}, {"preStop": {"httpGet": GET}}),
         ({"lifecycle": {"preStop": {"httpGet": GET}}}, {"preStop": {"httpGet": GET}}),
-        # ports are for the names in an httpGet alone
+        # ports are copied only for the port names in an httpGet
         ({"ports": PORTS, "lifecycle": {"preStop": {"exec": COMMAND}}}, {"preStop": {"exec": COMMAND}}),
         ({"lifecycle": {"preStop": {"tcpSocket": {"port": 1}}}}, {"preStop": {"tcpSocket": {"port": 1}}}),
-        # what an agent cannot do is not copied
+        # an action that agents cannot carry out is not copied
         ({"lifecycle": {"preStop": {"sleep": {"seconds": 1}}}}, {}),
         ({"lifecycle": {"preStop": {"exec": None, "sleep": {"seconds": 1}}}}, {}),
         ({"ports": PORTS, "lifecycle": {"postStart": {"exec": COMMAND}}}, {}),
@@ -226,7 +226,7 @@ async def test_a_hook_that_would_send_other_requests_is_not_copied(get: Document
 
 
 def with_init(restart_policy: str | None, name: str = "mesh") -> Document:
-    """A pod with an init container, and no other."""
+    """A pod with one init container, and the container `main`."""
     container = {"name": name, **({"restartPolicy": restart_policy} if restart_policy else {})}
     statuses = [{"name": name, "containerID": "containerd://i", "restartCount": 1}]
     return pod(spec={"initContainers": [container]}, status={"initContainerStatuses": statuses})
@@ -259,7 +259,7 @@ async def test_neither_pods_nor_nodes_are_read_when_one_of_them_cannot_be(missin
     assert answer.refusal is None
 
 
-# What is refused
+# Refusals
 
 
 @pytest.mark.parametrize(
@@ -452,12 +452,12 @@ async def test_the_spec_and_target_labels_of_a_stored_request_are_immutable(
         (as_stored(), as_stored(labels={POD_UID: "uid-web", NODE_NAME: "n1", "a": "b"})),
         (as_stored(annotations={SINCE: ""}), as_stored(annotations={SINCE: "a"})),
         (as_stored(annotations={SINCE: "a"}), as_stored(annotations={SINCE: "a", "b": "c"})),
-        # what was stored before a rule came is not looked at again
+        # an invalid value that was stored before its rule existed is accepted
         (as_stored(activeDeadlineSeconds=1), as_stored(activeDeadlineSeconds=1, annotations={"b": "c"})),
     ],
 )
 async def test_all_other_fields_of_a_stored_request_may_change(old: Document, new: Document) -> None:
-    """containers case 7; and nothing is filled in"""
+    """containers case 7; and no value is filled in"""
     assert await build_mutating_review(cluster(None, None))(asked(new, old)) == AdmissionAnswer()
 
 

@@ -1,4 +1,4 @@
-"""Which events wake which ContainerRecreateRequests, and what is said of one in a line."""
+"""Events that wake ContainerRecreateRequests, and a request in one line."""
 
 from typing import Any
 
@@ -48,11 +48,11 @@ STORED = (
     [
         (None, request("waits"), ["waits"]),
         (request("waits"), request("waits", status={"phase": "Pending"}), ["waits"]),
-        # when one ends, those that wait behind it
+        # when a request ends, the requests that wait behind it
         (BUSY, DONE, ["busy", "going", "waits"]),
         (None, DONE, ["busy", "going", "waits"]),
         (BUSY, None, ["busy", "going", "waits"]),
-        # one that was stored without its pod is behind none
+        # a request that was stored without its pod waits behind none
         (request("bare", pod=""), None, ["bare"]),
     ],
 )
@@ -88,7 +88,7 @@ def pod(uid: str = "pod-1", *, restarts: int = 0, init_restarts: int = 0, **meta
         (pod(), pod(init_restarts=1), ["busy", "waits"]),
         (pod(), pod(labels={"a": "b"}), []),
         (pod("pod-3"), None, []),
-        # another pod took the name while nobody watched
+        # another pod got the name while the watch was interrupted
         (pod(), pod("pod-2"), ["busy", "other", "waits"]),
     ],
 )

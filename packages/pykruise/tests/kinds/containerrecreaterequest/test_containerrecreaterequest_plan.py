@@ -1,4 +1,4 @@
-"""What the manager does for a ContainerRecreateRequest: cases of the specification, on paper."""
+"""The manager's plans for a ContainerRecreateRequest: cases of the specification, without a cluster."""
 
 from typing import Any
 
@@ -67,7 +67,7 @@ def pod(*, uid: str = "pod-1", gated: bool = True, message: str = "", **status: 
 
 
 class Server:
-    """An API server that has this pod, or none."""
+    """An API server with this pod, or without pods."""
 
     def __init__(self, the_pod: dict[str, Any] | None = None) -> None:
         self._pod = the_pod
@@ -117,7 +117,7 @@ def test_a_deleted_or_replaced_pod_ends_the_request_case_21() -> None:
 
 @pytest.mark.parametrize("seen", [None, pod(uid="pod-0")])
 def test_a_pod_missing_in_the_cache_is_not_deleted_for_the_request(seen: dict[str, Any] | None) -> None:
-    """its own watch may be behind that of requests"""
+    """the watch of pods may be behind the watch of requests"""
     waiting = plan(request(age_s=20), seen, live=Server(pod()))
     assert waiting.requeue_after_s == pytest.approx(40)
     assert waiting.waiting is not None
@@ -138,7 +138,7 @@ def test_the_pod_of_a_released_request_is_not_read_again() -> None:
     del doc["metadata"]["labels"]["crr.apps.kruise.io/active"]
     assert not plan(doc, None, live=server).stages
     assert server.asked == 1
-    # while it holds the pod it is
+    # while the request has its finalizer, the pod is read
     doc["metadata"]["finalizers"] = [FINALIZER]
     assert plan(doc, None, live=server).stages
     assert server.asked == 2
@@ -163,14 +163,14 @@ DONE = request("busy", status={"phase": "Completed", "completionTime": format_ti
 def test_a_request_that_waits_behind_another_gets_its_full_time_case_24(
     status: Any, others: tuple[dict[str, Any], ...]
 ) -> None:
-    """pitfall j: one that waits is not exempt once nothing is before it; nor when the one before it was deleted"""
+    """pitfall j: a waiting request has a deadline when its turn comes, even if the previous request was deleted"""
     waits = request(status=status, age_s=3600)
     memories = Memories()
     result = plan(waits, pod(), BUSY, memories=memories)
     assert result.requeue_after_s is None
     assert result.waiting is not None
     assert result.waiting.code is Code.PARALLELISM
-    # a minute from when nothing is before it
+    # a minute from the time when it waits behind none
     assert plan(waits, pod(), *others, memories=memories).requeue_after_s == pytest.approx(60)
     again = plan(waits, pod(), *others, memories=memories, now=NOW + 20)
     assert again.requeue_after_s == pytest.approx(40)
@@ -180,7 +180,7 @@ def test_a_request_that_waits_behind_another_gets_its_full_time_case_24(
 
 def test_a_new_manager_restarts_the_deadline_of_a_request_that_waited() -> None:
     assert plan(WAITS, pod()).requeue_after_s == pytest.approx(60)
-    # of one that no agent has seen the ends of others say it
+    # for a request that no agent has seen, the end of the previous request is the start
     assert plan(request(age_s=3600), pod(), DONE).requeue_after_s == pytest.approx(50)
 
 
@@ -236,7 +236,7 @@ def test_a_deadline_ends_the_request_case_23() -> None:
 
 
 def test_restarted_containers_are_mirrored_until_a_newer_one_runs() -> None:
-    """pitfalls 1 and 3: by id and restart count; what was said stays while there is no container"""
+    """pitfalls 1 and 3: a container is new by its id and restart count; without one, the last entry stays"""
     fresh = pod(containerID="containerd://2", restartCount=1, ready=False)
     mirrored = {"name": "main", "ready": False, "restartCount": 1, "containerID": "containerd://2"}
     doc = request(status={"phase": "Recreating"})
@@ -244,9 +244,9 @@ def test_restarted_containers_are_mirrored_until_a_newer_one_runs() -> None:
     assert result.status is not None
     assert result.status["containerStatusSnapshot"] == [mirrored]
     assert result.requeue_after_s == 3.0
-    # the old one is not
+    # the old container is not mirrored
     assert plan(doc, pod()).status is None
-    # nor is one that has ended
+    # nor is a container that has ended
     known = request(status={"phase": "Recreating", "containerStatusSnapshot": [mirrored]})
     ended = pod(state={"terminated": {"exitCode": 1}}, containerID="containerd://3", restartCount=2)
     assert plan(known, ended).status is None
@@ -307,7 +307,7 @@ def test_a_request_names_the_container_that_it_waits_for(states: list[Any], mess
 def test_a_pod_is_held_back_before_the_grace_period_counts_case_16() -> None:
     grace = {"unreadyGracePeriodSeconds": 3}
     doc = request(status={"phase": "Recreating"}, strategy=grace)
-    # first the finalizer, so that the pod is not forgotten
+    # first the finalizer, so that the pod is released in any case
     result = plan(doc, pod(restartCount=1))
     (first,) = patches(result)
     assert first == {"metadata": {"finalizers": [FINALIZER]}}
@@ -321,7 +321,7 @@ def test_a_pod_is_held_back_before_the_grace_period_counts_case_16() -> None:
     assert (condition["type"], condition["status"]) == ("KruisePodReady", "False")
     assert "default/again" in condition["message"]
     assert on_request["status"]["conditions"][0]["lastTransitionTime"] == format_time(NOW)
-    # and what else there is to say, at once after that
+    # and the rest of the status immediately after that
     assert (result.status, result.requeue_after_s) == (None, 0.0)
 
 
@@ -408,7 +408,7 @@ def test_a_deleted_request_releases_the_pod_and_its_finalizer_case_20() -> None:
     on_pod, on_request = patches(plan(doc, pod(message=HOLDER)))
     assert [condition["status"] for condition in on_pod["status"]["conditions"]] == ["True"]
     assert on_request == {"metadata": {"finalizers": None}}
-    # and is not deleted again for its time to live
+    # and it is not deleted again by its time to live
     doc = request(status=OVER, ttlSecondsAfterFinished=0)
     doc["metadata"] |= {"finalizers": ["x/y"], **GONE}
     result = plan(doc, pod())
@@ -416,7 +416,7 @@ def test_a_deleted_request_releases_the_pod_and_its_finalizer_case_20() -> None:
 
 
 def over(message: str = "", **spec: Any) -> dict[str, Any]:
-    """A request that is over, and no agent sees it any more."""
+    """A request that has ended, and that agents no longer see."""
     result = request(status={**OVER, "message": message}, **spec)
     del result["metadata"]["labels"]["crr.apps.kruise.io/active"]
     return result
@@ -476,7 +476,7 @@ def test_a_request_bumps_the_pods_version_before_it_releases_the_pod() -> None:
     on_pod, on_request = patches(result)
     assert on_pod["status"]["conditions"] == [{"type": "KruisePodReady", "lastProbeTime": format_time(NOW)}]
     assert on_request["metadata"]["finalizers"] is None
-    # one without the gate cannot be held
+    # a pod without the gate cannot be held out of service
     (on_request,) = patches(plan(doc, pod(gated=False)))
     assert on_request["metadata"]["finalizers"] is None
 
@@ -498,14 +498,14 @@ def annotated(doc: dict[str, Any], plan: Plan) -> dict[str, Any]:
 
 @pytest.mark.parametrize("status", [{"phase": "Pending"}, None])
 def test_the_start_of_the_turn_of_a_request_survives_a_manager_restart(status: Any) -> None:
-    # given one that waits, and a manager that has seen it wait
+    # given a waiting request, and a manager that has seen it wait
     doc = request(status=status, age_s=3600)
     waits = annotated(doc, plan(doc, pod(), BUSY))
-    # when the other one is deleted while no manager runs
+    # when the previous request is deleted while no manager runs
     result = plan(waits, pod())
     # then its minute begins with the next manager
     assert result.requeue_after_s == pytest.approx(60)
-    # and a third one goes on from there
+    # and a third manager continues from there
     turns = annotated(doc, result)
     again = plan(turns, pod(), now=NOW + 20)
     assert (patches(again), again.requeue_after_s) == ([], pytest.approx(40))

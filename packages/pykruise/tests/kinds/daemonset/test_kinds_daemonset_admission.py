@@ -1,4 +1,4 @@
-"""DaemonSet's defaults and validation. Rule numbers are those of the specification's table."""
+"""Defaults and validation of DaemonSets. Rule numbers are those of the specification's table."""
 
 import copy
 from typing import Any
@@ -23,14 +23,14 @@ def rolling(**fields: Any) -> dict[str, Any]:
 
 
 def document(**spec: Any) -> dict[str, Any]:
-    """A valid one, with these fields of the spec."""
+    """A valid DaemonSet with these fields of the spec."""
     document = copy.deepcopy(daemonset(1).document)
     document["spec"] |= {**rolling(maxUnavailable=1), **spec}
     return document
 
 
 def old_document(**spec: Any) -> dict[str, Any]:
-    """The same in v1alpha1."""
+    """The same DaemonSet in v1alpha1."""
     return {**document(**spec), "apiVersion": V1ALPHA1.api_version}
 
 
@@ -43,7 +43,7 @@ def review(
     operation: str = "",
     subresource: str = "",
 ) -> AdmissionAnswer:
-    """The answer of a review, which never waits for anything."""
+    """The answer of a review. Fails if the review waits."""
     asked = reviewer(
         AdmissionRequest(
             uid="r",
@@ -125,7 +125,7 @@ def test_only_v1alpha1_has_surging() -> None:
     block = {"rollingUpdateType": "Surging", "maxSurge": 1}
     assert defaulted(document(**rolling(**block)))["spec"]["updateStrategy"]["rollingUpdate"] == block
     assert fields(document(**rolling(**block))) == [(f"{BLOCK}.rollingUpdateType", "NotSupported")]
-    # and where it is accepted, it has no unavailable pods
+    # and in v1alpha1, maxUnavailable is refused with it
     assert fields(old_document(**rolling(**block)), resource=V1ALPHA1) == []
     block = {"rollingUpdateType": "Surging", "maxUnavailable": 1}
     assert fields(document(**rolling(**block))) == [(f"{BLOCK}.rollingUpdateType", "NotSupported")]
@@ -318,7 +318,7 @@ def test_all_other_fields_may_change(change: dict[str, Any]) -> None:
 
 
 def test_a_stored_bad_value_does_not_prevent_another_change() -> None:
-    """rules 11, 21 and 22 look at what is new"""
+    """rules 11, 21 and 22 check only changed values"""
     bad_selector = {"matchExpressions": [{"key": "a", "operator": "Like"}]}
     bad = {"burstReplicas": -1, **rolling(maxUnavailable="x", maxSurge=1, selector=bad_selector)}
     assert fields(document(minReadySeconds=3, **bad), old=document(**bad)) == []
@@ -333,7 +333,7 @@ def test_an_amount_that_the_original_refuses_each_time_is_refused_each_time(amou
 
 
 def test_an_unchanged_spec_is_not_validated() -> None:
-    """daemonset case 68: finalizers come off a set whose selector was changed past admission"""
+    """daemonset case 68: finalizers can be removed from a set whose selector was changed past admission"""
     stored = document(selector={"matchLabels": {"app": "other"}})
     stored["metadata"]["finalizers"] = ["foregroundDeletion"]
     new = copy.deepcopy(stored)
@@ -366,7 +366,7 @@ def test_a_third_selector_is_refused() -> None:
     assert fields(third, old=mismatched()) == [("spec", "Forbidden")]
 
 
-# What is asked at all
+# Requests that are reviewed
 
 
 @pytest.mark.parametrize("reviewer", [mutate_daemonset, validate_daemonset])

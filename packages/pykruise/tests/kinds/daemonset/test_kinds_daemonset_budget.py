@@ -1,4 +1,4 @@
-"""What uses up maxUnavailable, without surge. Nodes are n1 to n5, and maxUnavailable is 1 unless said."""
+"""The use of maxUnavailable, without surge. Nodes are n1 to n5, and maxUnavailable is 1 by default."""
 
 from typing import Any
 
@@ -15,17 +15,17 @@ from support.plan_views import deleted
         (lambda item: item.without_pod("n2").on("n2").not_ready("n2"), set()),  # a new pod is not ready
         (lambda item: item.deleted("n2"), set()),  # no active pod on n2
         (lambda item: item.on("n2", called="b"), {"n2"}),  # an old and a new one: manage keeps the first
-        (lambda item: item.held("n2"), set()),  # the old one is on its way out
-        (lambda item: item.on("n2", called="b").held("b"), set()),  # and the new one, while the old one stays
+        (lambda item: item.held("n2"), set()),  # the old pod waits in PreparingDelete
+        (lambda item: item.on("n2", called="b").held("b"), set()),  # the new pod waits there
         (lambda item: item.on("n2", called="b").old("b").held("b"), set()),  # one of two old ones
         (
             lambda item: item.without_pod("n2").on("n2").held("n2"),
             set(),
-        ),  # a new one that serves and is to go
+        ),  # a new pod serves, and waits in PreparingDelete
         (
             lambda item: item.without_pod("n1", "n2").on("n1", "n2").not_ready("n1", "n2"),
             set(),
-        ),  # more than may be
+        ),  # more than maxUnavailable
     ],
     ids=[
         "new and not ready",
@@ -49,14 +49,14 @@ def test_a_node_without_an_available_pod_uses_one_unavailable_slot() -> None:
 
 
 def test_a_new_pod_that_is_leaving_counts_once() -> None:
-    """and not twice, for being unavailable too"""
+    """and not twice, although it is unavailable too"""
     builder = daemonset(5, maxUnavailable=2).all_old().with_hook()
     builder.without_pod("n5").on("n5").not_ready("n5").leaving("n5").hooked("n5")
     assert deleted(builder.plan()) == {"n4"}
 
 
 def test_a_pod_that_an_earlier_rollout_took_out_uses_up_the_budget() -> None:
-    """It is replaced all the same, and no other pod with it."""
+    """The unready pod is replaced, and no other pod with it."""
     # given a third template while the first pod of the second is not ready yet
     builder = daemonset(5, maxUnavailable=1).all_old()
     builder.without_pod("n5").on("n5", old=True).born(5, "n5").set_condition(
@@ -69,7 +69,7 @@ def test_a_pod_that_an_earlier_rollout_took_out_uses_up_the_budget() -> None:
 
 
 def unready(builder: DaemonSetBuilder, *, since: float, born: float) -> DaemonSetBuilder:
-    """The pod of n3 does not serve, `since` so many seconds, and was created `born` seconds ago."""
+    """Let the pod of n3 be unready since `since` seconds; it was created `born` seconds ago."""
     changed = format_time(NOW - since)
     return builder.born(born, "n3").set_condition("n3", "Ready", "False", lastTransitionTime=changed)
 

@@ -1,4 +1,4 @@
-"""What a DaemonSet remembers of nodes whose pods fail, from one reconcile to the next."""
+"""Nodes with failing pods that a DaemonSet remembers between reconciles."""
 
 import pytest
 
@@ -14,14 +14,14 @@ from support.snapshots import OnPaper, control_of, read_of, taken
 
 
 class Reconciled:
-    """A DaemonSet that is reconciled again and again; what its plans write is left to the test."""
+    """A DaemonSet that is reconciled repeatedly. Only the test changes its pods."""
 
     def __init__(self, builder: DaemonSetBuilder) -> None:
         self.builder = builder
         self._memories = Memories()
 
     def at(self, seconds_later: float) -> Plan:
-        """The plan of that instant, which is carried out."""
+        """The plan of that instant. The DaemonSet remembers it as carried out."""
         builder = self.builder.at(seconds_later)
         view = builder.view()
         objects: OnPaper = {
@@ -43,9 +43,9 @@ class Reconciled:
 @pytest.mark.parametrize("phase", ["Failed", "Succeeded"])
 def test_the_wait_of_a_repeatedly_ending_pod_doubles_each_time(phase: str) -> None:
     """daemonset case 26"""
-    # given a node whose pods end at once
+    # given a node whose pods end immediately
     reconciled = Reconciled(daemonset(3).phase(phase, "n2"))
-    # then the first is replaced at once, the second after a second, the third two seconds later
+    # then the first is replaced immediately, the second after one second, the third two seconds later
     replaced = [seconds for seconds in range(5) if deleted(reconciled.at(seconds)) == {"n2"}]
     assert replaced == [0, 1, 3]
     # and other nodes do not wait for that
@@ -62,18 +62,18 @@ def test_another_spec_is_another_try() -> None:
 
 
 def test_a_running_pod_deleted_for_a_taint_adds_no_wait_for_its_node() -> None:
-    # given a pod that goes for a taint, and one that has failed
+    # given a pod that is deleted for a taint, and one that has failed
     reconciled = Reconciled(daemonset(3).taint("n1", "x:NoExecute").phase("Failed", "n2"))
     assert deleted(reconciled.at(0)) == {"n1", "n2"}
     # when the next pod of the first node fails
     reconciled.builder.taint("n1").phase("Failed", "n1")
-    # then it is replaced at once
+    # then it is replaced immediately
     assert deleted(reconciled.at(0.5)) == {"n1"}
 
 
 def test_a_pod_that_a_hook_holds_has_not_been_replaced_yet() -> None:
     reconciled = Reconciled(daemonset(3).with_hook().hooked("n2").phase("Failed", "n2"))
     assert deleted(reconciled.at(0)) == set()
-    # when the hook lets go
+    # when the hook is removed
     reconciled.builder.pods["n2"]["metadata"]["finalizers"].clear()
     assert deleted(reconciled.at(0.5)) == {"n2"}

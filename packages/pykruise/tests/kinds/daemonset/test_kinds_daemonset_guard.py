@@ -1,4 +1,4 @@
-"""A stored selector that is not the one pods are managed by: nothing is touched, and it says so."""
+"""A stored selector other than the one that pods are managed by: the plan writes nothing, and the status reports it."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ A, B = template("nginx:1"), template("nginx:2")
 
 
 def changed(builder: DaemonSetBuilder, selector: dict[str, Any] | None = None) -> DaemonSetBuilder:
-    """The selector is another one, the record is the earlier one, and the status is what it was."""
+    """A DaemonSet with another selector, the record of the earlier one, and its previous status."""
     status = builder.plan().status or {}
     revisions = builder.stored_revisions()
     builder.with_status(**{**status, "observedGeneration": 2}).with_revisions(*revisions)
@@ -35,7 +35,7 @@ def touches_nothing(plan: Plan) -> bool:
 
 def test_a_changed_selector_changes_no_pod_and_is_reported() -> None:
     """daemonset case 63"""
-    # given pods that are old, not ready, failed, missing, and one to be adopted
+    # given pods that are old, not ready, failed or missing, and an orphan
     builder = daemonset(6).old("n1").not_ready("n2").phase("Failed", "n3").without_pod("n4").orphaned("n5")
     plan = changed(builder).plan()
     # then
@@ -48,12 +48,12 @@ def test_a_changed_selector_changes_no_pod_and_is_reported() -> None:
     (note,) = plan.notes
     assert (note.reason, note.warning, note.again_after_s) == (SELECTOR_MISMATCH, True, LOOK_AGAIN_S)
     assert note.message.startswith("spec.selector is immutable: managed")
-    # and the counters go on, but the generation is not the one of now
+    # and the counters are updated, but not the observed generation
     assert plan.status is not None
     assert plan.status["observedGeneration"] == 2
     assert plan.status["updateRevision"] == builder.update_hash
     assert plan.status["desiredNumberScheduled"] == 6
-    assert plan.status["currentNumberScheduled"] == 4  # owned ones, whatever the selector says
+    assert plan.status["currentNumberScheduled"] == 4  # the owned pods, with any labels
     assert plan.status["updatedNumberScheduled"] == 3
     # and the next reconcile is due in ten minutes
     assert plan.requeue_after_s == LOOK_AGAIN_S
@@ -61,10 +61,10 @@ def test_a_changed_selector_changes_no_pod_and_is_reported() -> None:
 
 
 def test_pods_that_are_not_its_own_do_not_count_while_it_lasts() -> None:
-    # given orphans that the selector of now would adopt, alone and beside an older pod of the set
+    # given orphans that the new selector would adopt, alone and beside an older pod of the set
     builder = changed(daemonset(3).without_pod("n1").on("n1", "n2", called="x"))
     builder.on("n1").orphaned("n1", "x").labelled({"app": "other"}, "n1", "x").born(9000, "n1", "x")
-    # and a younger one of the set that the selector of now does match
+    # and a newer pod of the set that the new selector matches
     builder.on("n3", called="y").labelled({"app": "other"}, "y").born(5, "y").not_ready("y")
     plan = builder.plan()
     assert plan.status is not None
@@ -138,7 +138,7 @@ def test_the_pods_decide_when_a_daemonset_has_no_revisions() -> None:
 
 
 def test_the_plan_is_the_same_after_a_restart() -> None:
-    """daemonset case 73: all that decides is in the cluster"""
+    """daemonset case 73: all data for the decision is in the cluster"""
     builder = changed(daemonset(3))
     first, second = builder.plan(), builder.plan()
     assert first == second
@@ -147,21 +147,21 @@ def test_the_plan_is_the_same_after_a_restart() -> None:
 
 def test_after_an_orphaning_deletion_relabelled_pods_are_adopted_and_updated_within_the_budget() -> None:
     """daemonset case 69"""
-    # given a new set with another selector, and pods of the old one with its labels
+    # given a new set with another selector, and pods of the old set with the new labels
     builder = daemonset(3, maxUnavailable=1).with_spec(
         selector=OTHER, template={**B, "metadata": {"labels": {"app": "other"}}}
     )
     builder.with_revisions().orphaned("n1", "n2", "n3").labelled({"app": "other"}, "n1", "n2", "n3")
     # when
     plan = builder.plan()
-    # then every pod is adopted and none is made
+    # then every pod is adopted and no pod is created
     assert {chain.subject for stage in plan.stages if stage.purpose == "adopt" for chain in stage.chains} == {
         "web-n1",
         "web-n2",
         "web-n3",
     }
     assert created_on(plan) == []
-    # and one at a time is replaced, as its hash is another
+    # and one pod at a time is replaced, because its hash differs
     assert deleted(plan) == {"n3"}
 
 

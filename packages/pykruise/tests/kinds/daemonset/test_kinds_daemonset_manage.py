@@ -1,4 +1,4 @@
-"""Pods come to nodes and go, whatever is to be updated."""
+"""The creation and deletion of pods by node, independent of updates."""
 
 from typing import Any
 
@@ -103,7 +103,7 @@ def test_the_names_of_new_pods_are_free_and_never_too_long() -> None:
 
 
 def test_a_name_that_a_pod_has_is_not_given_again() -> None:
-    # given a pod with the name that is drawn first
+    # given a pod with the first name that would be drawn
     builder = daemonset(1, pods=False)
     first = created(builder.plan())[0]["metadata"]["name"]
     builder.node("n2").on("n2", called=first.removeprefix("web-"))
@@ -118,7 +118,7 @@ def test_the_revision_is_stored_before_the_first_pod() -> None:
 
 
 def test_a_template_that_is_refused_costs_one_request() -> None:
-    """daemonset case 29: creations begin with one and double while all succeed"""
+    """daemonset case 29: one pod is created first, and twice as many each time while all succeed"""
     plan = daemonset(100, pods=False).plan()
     (stage,) = plan.stages
     assert stage.ramp
@@ -142,7 +142,7 @@ def test_burst_replicas_bounds_what_one_plan_creates(burst: int, expected: list[
     # given ten empty nodes
     builder = daemonset(10, pods=False).with_spec(burstReplicas=burst)
     counts = []
-    # when each plan is carried out before the next is made
+    # when each plan is carried out before the next plan
     for _ in expected:
         plan = builder.plan()
         nodes = created_on(plan)
@@ -181,7 +181,7 @@ def test_a_pod_stays_on_a_node_with_a_new_taint_and_is_not_recreated() -> None:
     assert not plan.stages
     assert plan.status is not None
     assert (plan.status["desiredNumberScheduled"], plan.status["numberMisscheduled"]) == (4, 1)
-    # when it is deleted
+    # when the pod is deleted
     builder.without_pod("n3")
     assert created_on(builder.plan()) == []
 
@@ -194,7 +194,7 @@ def test_a_taint_that_expels_has_the_pod_deleted() -> None:
 
 
 def test_a_node_label_creates_a_pod_and_its_removal_deletes_it() -> None:
-    """daemonset case 22; that the node's event wakes it is in the controller's tests"""
+    """daemonset case 22; the tests of wakes check that the node's event enqueues the set"""
     builder = daemonset(3, pods=False).with_template(nodeSelector={"disk": "ssd"})
     assert created_on(builder.plan()) == []
     builder.node("n2", disk="ssd")
@@ -207,7 +207,7 @@ def test_a_pending_pod_of_a_missing_node_is_deleted() -> None:
     """daemonset case 24"""
     builder = daemonset(5).unscheduled("n4").without_node("n4")
     assert deleted(builder.plan()) == {"n4"}
-    # and once is enough
+    # and only once
     assert not builder.deleted("n4").plan().stages
 
 
@@ -302,7 +302,7 @@ def test_a_finished_pod_is_replaced_as_well() -> None:
 
 @pytest.mark.parametrize("surge", [False, True])
 def test_a_pod_that_fails_again_too_soon_waits(surge: bool) -> None:
-    """daemonset case 26; also under surge no second pod comes, to fail as well"""
+    """daemonset case 26; surge creates no second pod either, which would fail too"""
     builder = daemonset(3).phase("Failed", "n2")
     if surge:
         builder.surging()
@@ -312,7 +312,7 @@ def test_a_pod_that_fails_again_too_soon_waits(surge: bool) -> None:
     assert not plan.notes
     assert plan.requeue_after_s == 4
     assert plan.skipped["web-n2"].code == Code.BACKOFF
-    # and of two the one that may be replaced first is looked at in time
+    # and of two failed pods, the earlier replacement sets the requeue
     builder.phase("Failed", "n3").failed_until["n3"] = NOW + 2
     assert builder.plan().requeue_after_s == 2
 
@@ -332,7 +332,7 @@ def test_a_pod_that_waits_for_its_replacement_has_a_remedy(phase: str, remedy: s
 
 def test_gaps_between_replacements_double_up_to_a_quarter_of_an_hour() -> None:
     """daemonset case 26"""
-    # given a node whose pods fail at once
+    # given a node whose pods fail immediately
     backoffs = Backoffs(1)
     now, gaps = NOW, []
     for _ in range(13):
@@ -344,7 +344,7 @@ def test_gaps_between_replacements_double_up_to_a_quarter_of_an_hour() -> None:
     # then
     assert gaps[:5] == [1, 2, 4, 8, 16]
     assert gaps[-1] == LONGEST_S
-    # and after a long quiet time it begins anew, and not before
+    # and after a long time without a failure the waits start again, and not before
     now += FORGOTTEN_AFTER_S - LONGEST_S
     assert backoffs.find_ends(now=now) == {}
     backoffs.note(["n1"], now=now)
@@ -360,13 +360,13 @@ def test_a_failed_pod_that_a_hook_holds_gets_one_event() -> None:
     plan = builder.plan()
     assert states(plan) == {"n2": "PreparingDelete"}
     assert reasons(plan) == {"FailedDaemonPod"}
-    # when it waits in PreparingDelete
+    # when the pod waits in PreparingDelete
     plan = builder.leaving("n2").plan()
     assert not plan.stages
     assert not plan.notes
 
 
-# Orphans, and pods that are put aside
+# Orphans, and released pods
 
 
 def test_an_orphan_on_a_node_is_adopted_and_not_doubled() -> None:
@@ -423,7 +423,7 @@ def test_a_released_pod_on_an_excluded_node_is_not_replaced() -> None:
 
 
 def test_a_pod_bound_to_no_node_is_not_changed() -> None:
-    """nobody knows which node it was made for; 6.4"""
+    """its intended node is unknown; 6.4"""
     builder = daemonset(3).unscheduled("n2")
     del builder.pods["n2"]["spec"]["affinity"]
     plan = builder.plan()
@@ -437,7 +437,7 @@ def test_a_hooked_pod_on_a_wrong_node_prepares_first() -> None:
     builder = daemonset(3).with_hook().hooked("n2").taint("n2", "x:NoExecute")
     plan = builder.plan()
     assert (deleted(plan), states(plan)) == (set(), {"n2": "PreparingDelete"})
-    # when the hook lets go
+    # when the hook is removed
     builder.leaving("n2").pods["n2"]["metadata"]["finalizers"].clear()
     assert deleted(builder.plan()) == {"n2"}
 
@@ -470,7 +470,7 @@ def test_a_hook_that_marks_not_ready_takes_the_pod_out_of_service() -> None:
     assert "preDeleteHook" in conditions[keys.KRUISE_POD_READY]["message"]
 
 
-# Both at once
+# Creation and deletion together
 
 
 def test_creations_and_deletions_do_not_wait_for_each_other() -> None:
@@ -491,7 +491,7 @@ def test_deletions_name_the_pod_by_its_uid() -> None:
 
 
 def test_a_plan_that_has_just_created_pods_does_not_repeat_itself() -> None:
-    """daemonset case 56: what was written is in the next snapshot"""
+    """daemonset case 56: the next snapshot contains the writes"""
     builder = daemonset(5, pods=False)
     nodes = created_on(builder.plan())
     builder.on(*nodes).unscheduled(*nodes)

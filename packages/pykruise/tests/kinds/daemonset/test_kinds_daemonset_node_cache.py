@@ -1,4 +1,4 @@
-"""What is remembered of a DaemonSet's nodes: an event of one node costs that node's work."""
+"""The cache of a DaemonSet's nodes: an event of one node examines only that node."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,7 +17,7 @@ from support.plan_views import deleted
 
 @contextmanager
 def counting(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """Names of the nodes that are examined meanwhile."""
+    """Names of the nodes that are examined in the block."""
     seen: list[str] = []
 
     def counted(terms: Any, name: str, *args: Any, **kwargs: Any) -> Any:
@@ -30,7 +30,7 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
 
 def beat(builder: DaemonSetBuilder, node: str) -> None:
-    """A heartbeat of the node."""
+    """Send a heartbeat of the node."""
     metadata = builder.nodes[node]["metadata"]
     metadata["resourceVersion"] = str(int(metadata["resourceVersion"]) + 1)
 
@@ -77,14 +77,14 @@ def test_an_event_evaluates_only_its_own_node_in_a_set_of_any_size(
     # given a DaemonSet whose nodes have been examined
     mirror = Mirror(daemonset(nodes))
     mirror.snapshot()
-    # when one thing happens
+    # when one change happens
     act, expected = CHANGES[change]
     act(mirror.builder)
     with counting(monkeypatch) as examined:
         snapshot = mirror.snapshot()
     # then
     assert sorted(examined) == expected
-    # and a plan examines no other
+    # and a plan handles no other node
     assert {state.name for state in snapshot.overview.open} <= set(expected)
 
 
@@ -95,7 +95,7 @@ def test_a_snapshot_after_an_own_write_examines_only_the_node_that_was_written_t
     mirror = Mirror(daemonset(nodes))
     assert plan_daemonset(mirror.snapshot()).stages == ()
     with counting(monkeypatch) as examined:
-        # a taint expels its pod; the pod is deleted; the taint goes; the pod is created, and starts
+        # a taint evicts its pod; the pod is deleted; the taint is removed; the pod is created, and starts
         mirror.builder.taint("n2", "x:NoExecute")
         assert deleted(plan_daemonset(mirror.snapshot())) == {"n2"}
         mirror.builder.without_pod("n2")
@@ -118,7 +118,7 @@ def test_only_nodes_that_become_available_are_examined_as_time_passes(
     plan = plan_daemonset(mirror.snapshot())
     assert plan.requeue_after_s == 10.0
     with counting(monkeypatch) as examined:
-        # when there is nothing new, then one time is over, then the other
+        # when nothing changes, then one minReadySeconds passes, then the other
         assert len(mirror.snapshot().overview.open) == 2
         builder.at(9)
         assert len(mirror.snapshot().overview.open) == 2
@@ -179,7 +179,7 @@ def test_nodes_are_in_the_order_of_their_names_also_when_one_joins() -> None:
 
 
 def test_a_snapshot_that_failed_midway_is_not_cached(monkeypatch: pytest.MonkeyPatch) -> None:
-    # given two nodes that changed, and a fault at the second of them
+    # given two changed nodes, and an error at the second one
     mirror = Mirror(daemonset(3))
     mirror.snapshot()
     mirror.builder.taint("n1", "x:NoExecute").taint("n3", "x:NoExecute")
@@ -196,13 +196,13 @@ def test_a_snapshot_that_failed_midway_is_not_cached(monkeypatch: pytest.MonkeyP
         patched.setattr(node_cache, "examine", faulty)
         with pytest.raises(ValueError, match="a fault"):
             mirror.snapshot()
-    # then the next snapshot has both
+    # then the next snapshot has both changes
     assert mirror.snapshot().overview == mirror.afresh().overview
     assert deleted(plan_daemonset(mirror.snapshot())) == {"n1", "n3"}
 
 
 def test_the_order_in_which_pods_changed_does_not_matter() -> None:
-    # given pods of a node that are put aside, of which the first changes once more
+    # given relabelled pods of a node, of which the first changes once more
     builder = daemonset(1)
     for name in "abcdef":
         builder.on("n1", called=name)
@@ -264,12 +264,12 @@ def test_time_alone_changes_a_node_only_while_its_pod_is_ready_and_not_for_long_
     ahead = daemonset(1).ready_for(-5, "n1")
     assert ahead.snapshot().overview.states["n1"].until is None
     assert ahead.with_spec(minReadySeconds=1).snapshot().overview.states["n1"].until == NOW + 6
-    # and of two pods the first that becomes available does
+    # and of two pods, the pod that becomes available first decides
     builder = (
         daemonset(1).with_spec(minReadySeconds=10).on("n1", called="b").ready_for(2, "b").ready_for(4, "n1")
     )
     assert builder.snapshot().overview.states["n1"].until == NOW + 6
-    # and one that is ready for long enough this very moment
+    # and a pod that is ready for exactly minReadySeconds is available
     assert daemonset(1).with_spec(minReadySeconds=5).ready_for(5, "n1").snapshot().overview.open == []
 
 

@@ -34,7 +34,7 @@ def annotated(builder: DaemonSetBuilder, **options: str | None) -> DaemonSetBuil
 
 
 def on_dead_node(builder: DaemonSetBuilder, node: str, state: str) -> None:
-    """Delete the old pod of the node. It does not end, as on a node that does not answer."""
+    """Delete the old pod of the node. The pod does not end, because the node is unreachable."""
     match state:
         case "not ready":
             builder.taint(node, *NOT_READY)
@@ -86,7 +86,7 @@ def test_25_dead_nodes_of_288_do_not_hold_the_others() -> None:
 
 
 def never_ready(builder: DaemonSetBuilder, node: str) -> None:
-    """The new pod of the node has started and has never been ready."""
+    """Let the node have a new pod that has started and has never been ready."""
     builder.without_pod(node).on(node).taint(node, *NOT_READY)
     status = builder.pods[node]["status"]
     status["startTime"] = format_time(NOW - 60)

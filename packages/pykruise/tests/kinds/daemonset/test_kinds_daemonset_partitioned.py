@@ -1,4 +1,4 @@
-"""With partitionedScaling the partition keeps nodes without a pod."""
+"""Partitions that also limit the nodes that get a pod (partitionedScaling)."""
 
 from typing import Any
 
@@ -56,7 +56,7 @@ def test_a_node_with_a_new_pod_uses_a_slot_of_the_partition(change: Any, expecte
 
 
 def test_a_partition_of_zero_gives_every_node_a_pod() -> None:
-    """also one whose new pod is on its way out, and which surge lets have another"""
+    """also a node whose new pod waits in PreparingDelete, when surge allows another pod"""
     builder = partitioned(1, partition=0).surging().with_hook().on("n1").leaving("n1").hooked("n1")
     assert created_on(builder.plan()) == ["n1"]
 

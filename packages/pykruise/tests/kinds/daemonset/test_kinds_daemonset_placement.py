@@ -1,4 +1,4 @@
-"""Which nodes run a pod of a DaemonSet."""
+"""Nodes that run a pod of a DaemonSet."""
 
 from typing import Any
 
@@ -69,7 +69,7 @@ def test_a_taint_that_the_template_tolerates_keeps_no_pod_away() -> None:
 
 
 def test_tolerations_of_daemons_are_added_once() -> None:
-    # given a template that has one of them, and two that only look like one
+    # given a template that has one of them, and two similar ones
     own = {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute"}
     like = {"key": "node.kubernetes.io/unreachable", "operator": "Equal", "effect": "NoExecute"}
     odd = {

@@ -1,4 +1,4 @@
-"""Images of a DaemonSet's new revision are pulled ahead: when jobs are created, what is in them, when they go."""
+"""Images of a DaemonSet's new revision are pulled ahead: the creation, contents and deletion of jobs."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ PARALLELISM, TIMEOUT, THRESHOLD = (
 
 
 def rollout(nodes: int = 5, **rolling: Any) -> DaemonSetBuilder:
-    """From nginx:0 to nginx:1, all pods old."""
+    """A rollout from nginx:0 to nginx:1, all pods old."""
     return daemonset(nodes, **rolling).all_old()
 
 
@@ -44,7 +44,7 @@ def plan_of(builder: DaemonSetBuilder, *jobs: PullJobView, is_served: bool = Tru
 
 
 def test_a_job_is_created_for_each_changed_image_and_the_revision_is_labelled() -> None:
-    """daemonset 6.11; not only for updates in place: a node has the image before its old pod goes"""
+    """daemonset 6.11; not only for updates in place: a node gets the image before its old pod is deleted"""
     # given
     builder = rollout()
     builder.spec["template"]["metadata"]["annotations"] = {"example.com/a": "b"}
@@ -74,7 +74,7 @@ def test_a_job_is_created_for_each_changed_image_and_the_revision_is_labelled() 
     }
     assert labels_given(plan) == [CREATED]
     assert {note.reason for step in plan.steps if (note := step.done)} >= {"CreatedImagePullJob"}
-    # and the update goes on beside it
+    # and the update continues in the meantime
     assert next(stage for stage in plan.stages if stage.purpose == Purpose.PRE_DOWNLOAD).is_optional
     assert steps_named(plan, "delete pods")
 
@@ -98,7 +98,7 @@ def test_settings_are_annotations_and_a_non_number_counts_as_absent(
 )
 def test_the_threshold_is_waited_for(threshold: str, ready: int, is_due: bool) -> None:
     """inplace-update case 70: of five nodes 30% are two"""
-    # given some updated pods, of which one more is not ready
+    # given `ready` ready updated pods, and one updated pod that is not ready
     updated = [f"n{5 - number}" for number in range(ready + 1)]
     builder = annotated(daemonset().old(*({f"n{n}" for n in range(1, 6)} - {*updated})), threshold=threshold)
     builder.not_ready(updated[-1])
@@ -110,8 +110,8 @@ def test_the_threshold_is_waited_for(threshold: str, ready: int, is_due: bool) -
 
 
 def partly_ready() -> DaemonSetBuilder:
-    """Five nodes, of which two run updated pods that are ready: one for long, one only just. Of the others one is
-    going, and two are old, one only just ready."""
+    """Five nodes: n1 and n2 run ready updated pods, n2 only for a short time; the pod of n3 terminates;
+    those of n4 and n5 are old, n4 only ready for a short time."""
     builder = daemonset().with_spec(minReadySeconds=60)
     return builder.ready_for(10, "n2", "n3", "n4").deleted("n3").old("n4", "n5")
 
@@ -138,7 +138,7 @@ def test_a_rollout_lasts_until_its_last_pod(builder: DaemonSetBuilder) -> None:
 
 
 def test_an_old_pod_on_an_excluded_node_needs_no_pre_download() -> None:
-    # given a node that keeps its pod, and would get no other
+    # given a node that keeps its pod, and would not get another one
     builder = daemonset().old("n3").taint("n3", "x:NoSchedule")
     plan = plan_of(builder, job("web-1-main"))
     assert created_jobs(plan) == []
@@ -184,7 +184,7 @@ def test_a_limit_that_cannot_be_read_decides_nothing() -> None:
 def test_only_images_that_pods_of_older_revisions_do_not_have_count(
     updated: tuple[str, ...], not_ready: tuple[str, ...]
 ) -> None:
-    # given pods of nginx:0 with a container that stays, and a history that had another image for it
+    # given pods of nginx:0 with an unchanged container, and a history with another image of that container
     stays = {"name": "same", "image": "same:2"}
     history = template("nginx:0")
     history["spec"]["containers"].append({"name": "same", "image": "same:1"})
@@ -198,7 +198,7 @@ def test_only_images_that_pods_of_older_revisions_do_not_have_count(
     )
     # then
     assert [job["spec"]["image"] for job in created_jobs(plan_of(builder))] == ["nginx:1"]
-    # and of pods of an unknown revision, every image may be missing
+    # and every image may be missing for pods of an unknown revision
     builder.labelled({keys.REVISION_LABEL: "unknown"}, "n1")
     images = [job["spec"]["image"] for job in created_jobs(plan_of(builder))]
     assert images == ["nginx:1", "same:2"]
@@ -234,7 +234,7 @@ def test_the_pre_download_jobs_are_deleted_after_the_rollout() -> None:
 
 
 def test_a_node_that_joins_later_starts_no_pulling() -> None:
-    """Not even when the revision was never decided about, as the gate was off during its rollout."""
+    """The gate was off during the rollout of the revision, so it has no label."""
     builder = daemonset().node("n6")
     builder.with_revisions(revision(builder.old_template, 1), revision(builder.spec["template"], 2))
     plan = plan_of(builder)

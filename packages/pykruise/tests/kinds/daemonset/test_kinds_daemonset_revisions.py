@@ -1,4 +1,4 @@
-"""Revisions of a DaemonSet: found again, merged, taken over, cleaned up."""
+"""Revisions of a DaemonSet: found again, merged, taken over, deleted."""
 
 from typing import Any
 
@@ -40,7 +40,7 @@ def test_a_new_template_is_stored_with_its_hash_and_the_selector_that_manages() 
 
 def test_a_rollback_raises_the_revision_number_and_keeps_pods_of_that_revision() -> None:
     """daemonset case 43"""
-    # given a rollout from A to B that has come half way, and A again
+    # given a rollout from A to B that is half done, and then template A again
     builder = daemonset(4, image="nginx:1", maxUnavailable="100%").with_revisions(
         revision(A, 1), revision(B, 2)
     )
@@ -59,17 +59,17 @@ def test_one_of_two_equal_revisions_stays_and_no_pod_is_restarted() -> None:
     builder.labelled({keys.REVISION_LABEL: "dup"}, "n1").labelled({keys.REVISION_LABEL: "other"}, "n2")
     builder.on_delete()
     plan = builder.plan()
-    # pods of the duplicate get the hash of the one that stays, others do not
+    # pods of the duplicate get the hash of the remaining revision, others do not
     assert {name: patch.body for name, patch in pod_patches(plan).items()} == {
         "n1": {"metadata": {"labels": {keys.REVISION_LABEL: hash_of(A)}}}
     }
     assert plan.status is not None
     assert plan.status["updatedNumberScheduled"] == 1
     assert revisions_deleted(plan) == []
-    # and then it goes
+    # and then the duplicate is deleted
     builder.labelled({keys.REVISION_LABEL: hash_of(A)}, "n1")
     assert revisions_deleted(builder.plan()) == ["web-dup"]
-    # and nothing else of the history does
+    # and no other revision is deleted
     builder.with_revisions(revision(B, 1), revision(C, 2), revision(A, 3, name="web-dup"), revision(A, 4))
     assert revisions_deleted(builder.plan()) == ["web-dup"]
 
@@ -99,7 +99,7 @@ def test_a_set_of_another_manager_is_taken_over_without_a_new_revision_or_restar
     builder.labelled({keys.REVISION_LABEL: "5f6c9d7b4"}, "n1", "n2", "n3")
     # when
     plan = builder.plan()
-    # then all that is written is the record
+    # then only the record is written
     (step,) = plan.steps
     assert isinstance(step.action, Patch)
     assert step.action.resource == CONTROLLER_REVISIONS
@@ -130,7 +130,7 @@ def test_a_name_that_something_else_has_is_left_and_the_collision_is_counted() -
     assert plan.status["collisionCount"] == 1
     (step,) = steps_named(plan, "store revision")
     assert step.action.key.name != f"web-{hash_of(A)}"
-    # and the count stays when that one is stored
+    # and the count stays when that revision is stored
     builder.with_status(collisionCount=1).with_revisions(revision(A, 1, name=step.action.key.name))
     plan = builder.plan()
     assert plan.status is not None
@@ -143,7 +143,7 @@ def test_a_revision_that_an_owner_of_that_name_left_behind_is_not_written_to() -
 
 
 def test_a_matching_orphan_revision_is_adopted_with_the_present_selector() -> None:
-    # given what an orphaning deletion left, recorded under another selector
+    # given a revision that an orphaning deletion left, recorded with another selector
     builder = daemonset(1).with_revisions(
         revision(A, 4, controller="", record={"matchLabels": {"app": "once"}})
     )
@@ -158,7 +158,7 @@ def test_a_matching_orphan_revision_is_adopted_with_the_present_selector() -> No
 
 def test_history_keeps_revisions_of_pods_and_deletes_them_afterwards() -> None:
     """daemonset case 62"""
-    # given no history, pods of A and B
+    # given a history limit of 0, and pods of A and B
     builder = daemonset(2, image="nginx:2", paused=True).with_spec(revisionHistoryLimit=0)
     builder.with_revisions(revision(C, 1), revision(A, 2), revision(B, 3))
     builder.old_template = A

@@ -1,4 +1,4 @@
-"""Cases of the shared engines (lifecycle hooks, updates in place) as they are for DaemonSet.
+"""Cases of the shared engines (lifecycle hooks, updates in place) for DaemonSet.
 
 Not here, as they cannot apply: lifecycle cases 1 to 34, 38 to 41 and 44 to 46, 50, 55, 56 (states and hooks that
 DaemonSet has not, scaling, ordinals), inplace-update cases 19, 20 (claims), 25 (no grace period of its own), 53 to
@@ -19,7 +19,7 @@ from support.plan_views import deleted, left, pod_patches, reasons, states
 
 
 def writes_of(plan: Plan, short: str) -> list[Patch]:
-    """What is written to one pod, in order."""
+    """Patches of one pod, in order."""
     return [
         step.action
         for stage in plan.stages
@@ -37,7 +37,7 @@ def conditions_in(patch: Patch) -> dict[str, Any]:
 
 
 def begun(builder: DaemonSetBuilder, short: str = "n1", **state: Any) -> DaemonSetBuilder:
-    """An update in place of this pod is under way."""
+    """Let an update in place of this pod be in progress."""
     result = {"revision": builder.update_hash, "updateTimestamp": "2026-01-31T11:59:40Z", **state}
     builder.pods[short]["metadata"]["annotations"][keys.IN_PLACE_STATE_ANNOTATION] = json.dumps(result)
     builder.set_condition(short, keys.IN_PLACE_READY, "False", reason="StartInPlaceUpdate")
@@ -73,7 +73,7 @@ def test_only_the_label_changes_without_the_readiness_gate() -> None:
 
 
 def test_readiness_and_state_are_written_in_one_patch() -> None:
-    """lifecycle case 31: a write that fails leaves the label as it was"""
+    """lifecycle case 31: a failed write leaves the label as it was"""
     builder = daemonset(3).with_hook(markPodNotReady=True).hooked("n2").taint("n2", "x:NoExecute")
     builder.with_gate("n2", keys.KRUISE_POD_READY).set_condition("n2", keys.KRUISE_POD_READY, "True")
     (patch,) = writes_of(builder.plan(), "n2")
@@ -140,7 +140,7 @@ def test_unknown_fields_are_not_in_the_write() -> None:
 def test_resources_are_patched_with_the_resize_subresource_unless_already_set(
     given: str, uses_resize: bool, stages: list[str]
 ) -> None:
-    """inplace-update cases 15, 28 and 29: what is there already restarts nothing and keeps the pod in service"""
+    """inplace-update cases 15, 28 and 29: values that the pod has already restart nothing and keep it in service"""
     # given a change of the cpu limit alone, and a pod that has `given`
     builder = updatable(1).with_settings(in_place_vertical_scaling=True, uses_resize=uses_resize)
     for value, cpu in ((builder.old_template, "100m"), (builder.spec["template"], "200m")):
@@ -159,7 +159,7 @@ def test_resources_are_patched_with_the_resize_subresource_unless_already_set(
 
 
 def infeasible(nodes: int = 3, **rolling: Any) -> DaemonSetBuilder:
-    """A DaemonSet of which the node of one pod can never give it the cpu that the template asks for since 20 s."""
+    """A DaemonSet with one pod whose resize its node has been refusing as infeasible for 20 s."""
     builder = updatable(nodes).with_settings(in_place_vertical_scaling=True, uses_resize=True)
     if rolling:
         builder.with_rolling(**rolling)
@@ -178,24 +178,24 @@ def infeasible(nodes: int = 3, **rolling: Any) -> DaemonSetBuilder:
 
 
 def test_an_infeasible_resize_is_waited_for_and_then_the_pod_is_recreated() -> None:
-    # given a pod whose resize is infeasible: its patience has 100 s left
+    # given a pod whose resize is infeasible, and that is recreated in 100 s
     builder = infeasible()
     plan = builder.plan()
-    # then it is said, and the plan comes back in time
+    # then the reason is reported, and the plan is due again in time
     assert plan.waiting is not None
     assert plan.waiting.code == Code.RESIZE_INFEASIBLE
     assert (deleted(plan), left(plan).keys()) == (set(), {"n1"})
     assert plan.requeue_after_s == pytest.approx(100)
-    # and when the time is over the pod is replaced
+    # and after that time the pod is recreated
     late = builder.at(101).plan()
     assert deleted(late) == {"n1"}
     assert [note.reason for note in late.notes] == [Code.RESIZE_INFEASIBLE]
 
 
 def test_a_pod_that_is_given_up_keeps_to_the_budget_and_to_a_pause() -> None:
-    # given another pod that is down, and a budget of one
+    # given another unready pod, and maxUnavailable 1
     assert deleted(infeasible().not_ready("n2").at(101).plan()) == set()
-    # or a pause
+    # or a paused update
     assert deleted(infeasible(paused=True).at(101).plan()) == set()
 
 
@@ -244,7 +244,7 @@ def test_labels_and_annotations_of_the_template_change_in_place() -> None:
 
 def test_the_next_batch_waits_for_the_first_and_then_follows() -> None:
     """inplace-update cases 33 and 34"""
-    # given a pod whose first container is updated, the second is to follow
+    # given an update of a pod's first container, with its second container still to follow
     builder = begun(
         updatable(1),
         lastContainerStatuses={"main": {"imageID": "sha256:nginx:0"}},
@@ -273,7 +273,7 @@ def test_a_grace_period_that_another_manager_began_is_ended_by_the_refresh() -> 
     pod["metadata"]["labels"][keys.REVISION_LABEL] = builder.update_hash
     grace = {"revision": builder.update_hash, "containerImages": {"main": "nginx:1"}, "graceSeconds": 30}
     pod["metadata"]["annotations"][keys.IN_PLACE_GRACE_ANNOTATION] = json.dumps(grace)
-    # then it waits for the rest of it
+    # then it waits for the rest of the grace period
     plan = builder.plan()
     assert writes_of(plan, "n1") == []
     assert plan.requeue_after_s == 10
@@ -305,7 +305,7 @@ def test_a_new_pod_gets_its_condition_once() -> None:
 
 
 def test_completing_an_update_requires_the_resource_version_that_was_read() -> None:
-    """inplace-update case 51: had another update begun, the write conflicts, and nothing is forced"""
+    """inplace-update case 51: if another update has begun, the write conflicts, and nothing is forced"""
     builder = begun(updatable(1), lastContainerStatuses={"main": {"imageID": "sha256:nginx:0"}})
     (patch,) = writes_of(builder.plan(), "n1")
     assert conditions_in(patch)[keys.IN_PLACE_READY]["status"] == "True"
@@ -314,7 +314,7 @@ def test_completing_an_update_requires_the_resource_version_that_was_read() -> N
 
 def test_a_newer_template_keeps_the_pending_changes_of_the_previous_update() -> None:
     """inplace-update case 39"""
-    # given a pod on its way to B whose second container has still to follow, and a template C
+    # given a pod on its way to B whose second container still has to follow, and a template C
     b, c = template("nginx:1"), template("nginx:2")
     for entry in (b, c):
         entry["spec"]["containers"].append({"name": "side", "image": "side:2"})

@@ -1,4 +1,4 @@
-"""What a DaemonSet reports of itself."""
+"""The status of a DaemonSet."""
 
 from typing import Any
 
@@ -106,7 +106,7 @@ def test_number_available_is_zero_when_no_node_should_run_a_pod() -> None:
 
 
 def test_observed_generation_never_decreases() -> None:
-    """daemonset case 59: it is the one that was planned for, and of a stale view no less than is stored"""
+    """daemonset case 59: the generation of the plan, but never less than the stored one"""
     assert status(daemonset(1).with_status(observedGeneration=9))["observedGeneration"] == 9
 
 

@@ -1,4 +1,4 @@
-"""With maxSurge a node gets its new pod beside the old one. Nodes are n1 to n5, and maxSurge is 1 unless said."""
+"""Updates with maxSurge: a node gets its new pod beside the old one. Nodes are n1 to n5; maxSurge is 1 by default."""
 
 import pytest
 
@@ -8,12 +8,12 @@ from support.plan_views import deleted, left
 
 
 def surging(amount: int | str = 1) -> DaemonSetBuilder:
-    """All pods are old."""
+    """A DaemonSet with maxSurge, whose pods are all old."""
     return daemonset(5).surging(amount).all_old()
 
 
 def beside(builder: DaemonSetBuilder, short: str) -> DaemonSetBuilder:
-    """A new pod that is not ready yet is beside the old one."""
+    """Add a new pod that is not ready yet beside the old one."""
     return builder.on(short, called=f"{short}-new").born(5, f"{short}-new").not_ready(f"{short}-new")
 
 
@@ -24,13 +24,13 @@ def test_an_old_pod_is_deleted_when_its_surge_pod_is_available() -> None:
     assert created_on(plan) == ["n5"]
     codes = {name: reason.code for name, reason in plan.skipped.items()}
     assert codes == {"web-n5": Code.TURN, **{f"web-n{number}": Code.BUDGET for number in range(1, 5)}}
-    # when the new one is ready
+    # when the new pod is ready
     builder.on("n5", called="new").born(5, "new").ready_for(4, "new")
     plan = builder.plan()
     assert not plan.stages
     assert plan.requeue_after_s == 6
     assert left(plan)["n5"] == "stays until web-new is available"
-    # and long enough
+    # and is ready for minReadySeconds
     builder.at(6)
     assert deleted(builder.plan()) == {"n5"}
 
@@ -66,7 +66,7 @@ def test_an_unready_old_pod_is_deleted_once_its_successor_exists() -> None:
 def test_while_paused_a_surge_in_flight_is_still_finished() -> None:
     builder = daemonset(5, paused=True).surging().all_old().on("n5", called="new").born(5, "new")
     assert deleted(builder.plan()) == {"n5"}
-    # and until then the old one stays for that
+    # and until then the old pod stays
     assert builder.not_ready("new").plan().skipped["web-n5"].code == Code.TURN
 
 
@@ -89,7 +89,7 @@ def test_one_old_and_one_new_of_three_pods_on_a_node_stay() -> None:
 
 
 def test_a_node_with_two_old_pods_gets_no_surge_pod_before_one_is_deleted() -> None:
-    """daemonset 6.8.4: it takes one place"""
+    """daemonset 6.8.4: the node uses one surge slot"""
     builder = surging(2).on("n2", called="b").old("b")
     assert created_on(builder.held("b").plan()) == ["n5"]
 
@@ -107,7 +107,7 @@ def test_a_terminating_new_pod_uses_its_surge_slot_and_the_old_pod_stays() -> No
 
 
 def test_a_failed_old_pod_is_deleted_immediately_when_its_successor_is_available() -> None:
-    """daemonset 6.8.4: that another one comes too soon is nothing to be afraid of"""
+    """daemonset 6.8.4: the backoff is only for a replacement, and the successor exists already"""
     builder = surging().phase("Failed", "n5").on("n5", called="new").born(5, "new")
     builder.failed_until = {"n5": NOW + 60}
     assert deleted(builder.plan()) == {"n5"}
@@ -115,7 +115,7 @@ def test_a_failed_old_pod_is_deleted_immediately_when_its_successor_is_available
 
 @pytest.mark.parametrize(("partition", "code"), [(4, Code.TURN), (5, Code.PARTITION)])
 def test_settled_nodes_use_the_slots_of_the_partition_by_name(partition: int, code: str) -> None:
-    """daemonset 6.8.2: by their names, before and after nodes that have only just begun"""
+    """daemonset 6.8.2: ordered by name, before and after nodes whose update has just begun"""
     builder = surging().on("n5", called="b").held("b").with_rolling(partition=partition)
     builder.without_pod("n3", "n4").on("n3", "n4")
     assert builder.plan().skipped["web-n5"].code == code

@@ -1,4 +1,4 @@
-"""Which nodes go to another revision, and how. Nodes are n1 to n5, and maxUnavailable is 1 unless said."""
+"""Updates: the choice of nodes, and the way. Nodes are n1 to n5, and maxUnavailable is 1 by default."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ from support.plan_views import created, deleted, left, pod_patches, reasons, sta
 
 
 def in_place(plan: Plan) -> set[str]:
-    """Pods whose update in place begins."""
+    """Pods with an update in place in this plan."""
     return {
         chain.subject.removeprefix("web-")
         for stage in plan.stages
@@ -40,7 +40,7 @@ def new_on(plan: Plan, builder: DaemonSetBuilder) -> list[str]:
 
 
 def rolled(builder: DaemonSetBuilder) -> list[set[str]]:
-    """The nodes of each step when every plan is carried out, and its pods are ready, before the next."""
+    """The nodes of each step, when every plan is carried out and its pods are ready before the next plan."""
     steps = []
     for _ in range(20):
         plan = builder.plan()
@@ -80,7 +80,7 @@ def test_the_deletion_of_an_unready_pod_requires_its_resource_version() -> None:
     plan = builder.plan()
     versions = {step.action.key.name: getattr(step.action, "resource_version", None) for step in plan.steps}
     assert versions == {"web-n1": "50", "web-n5": ""}
-    # and it is said why it goes out of turn
+    # and the step explains why the pod is deleted out of turn
     because = f"recreated for revision web-{builder.update_hash}"
     assert [step.because for step in plan.steps] == [f"{because}; it does not serve", because]
 
@@ -90,7 +90,7 @@ def test_a_pod_that_fails_after_its_in_place_update_uses_no_budget() -> None:
 
 
 def test_an_update_in_place_that_was_cut_off_uses_up_the_budget() -> None:
-    """The write that takes the pod out of service succeeded, the one that changes it did not."""
+    """The write that takes the pod out of service succeeded, and the write of the image did not."""
     builder = updatable(5).all_old().set_condition("n3", keys.IN_PLACE_READY, "False").not_ready("n3")
     assert in_place(builder.plan()) == {"n3"}
 
@@ -107,9 +107,9 @@ def test_the_partition_keeps_the_first_nodes_back() -> None:
     """daemonset case 35"""
     builder = daemonset(5, partition=2).all_old()
     assert rolled(builder) == [{"n5"}, {"n4"}, {"n3"}]
-    # when it is raised
+    # when the partition is raised
     plan = builder.with_rolling(partition=4).plan()
-    # then nothing is taken back
+    # then no pod returns to the old revision
     assert not plan.stages
     assert set(left(plan)) == {"n1", "n2"}
 
@@ -155,7 +155,7 @@ def test_a_node_in_update_uses_the_slot_that_the_partition_leaves(change: Any) -
     """daemonset 6.8.2"""
     plan = change(daemonset(5, partition=4, maxUnavailable=3).all_old()).plan()
     assert (deleted(plan), states(plan)) == (set(), {})
-    # and of two places it leaves one
+    # and of two slots it leaves one
     assert deleted(change(daemonset(5, partition=3, maxUnavailable=3).all_old()).plan()) == {"n5"}
 
 
@@ -168,7 +168,7 @@ def test_a_recreated_pod_has_the_new_revision_for_any_partition() -> None:
     assert plan.status["updatedNumberScheduled"] == 1
 
 
-# Not now
+# No updates
 
 
 def test_a_paused_daemonset_updates_no_pod_and_reports_the_new_revision() -> None:
@@ -177,12 +177,12 @@ def test_a_paused_daemonset_updates_no_pod_and_reports_the_new_revision() -> Non
     plan = builder.plan()
     assert not plan.stages
     assert set(left(plan).values()) == {"updates are paused"}
-    # also not of a pod that terminates
+    # also without a wait for a terminating pod
     assert left(builder.deleted("n2").plan()).keys() == {"n1", "n3", "n4", "n5"}
     builder.without_pod("n2").on("n2", old=True)
     assert plan.status is not None
     assert plan.status["updateRevision"] == builder.update_hash
-    # and a node that joins gets the new one
+    # and a node that joins gets the new revision
     assert new_on(builder.node("n6").plan(), builder) == ["n6"]
 
 
@@ -316,7 +316,7 @@ def test_the_burst_bounds_updates_in_place() -> None:
     assert in_place(plan) == {"n5", "n4"}
     assert {reason.code for reason in plan.skipped.values()} == {Code.TURN}
     assert plan.requeue_after_s == 0.0
-    # and when that is all of them, it is not looked at once more
+    # and when the limit covers all pods, the plan is not requeued
     builder.with_spec(burstReplicas=5)
     assert len(in_place(builder.plan())) == 5
     assert builder.plan().requeue_after_s is None
@@ -344,7 +344,7 @@ def test_in_place_updates_begin_in_small_batches() -> None:
 
 def test_a_pod_whose_containers_run_the_new_image_returns_to_service() -> None:
     """daemonset case 44: InPlaceUpdateReady False, then True"""
-    # given a pod whose update is done, and not yet said to be
+    # given a pod whose update is complete, and whose condition is still False
     builder = updatable(2)
     state = (
         f'{{"revision":"{builder.update_hash}","updateTimestamp":"2026-01-31T11:00:00Z",'
@@ -354,7 +354,7 @@ def test_a_pod_whose_containers_run_the_new_image_returns_to_service() -> None:
     builder.set_condition("n2", keys.IN_PLACE_READY, "False", reason="StartInPlaceUpdate").not_ready("n2")
     # when
     patch = pod_patches(builder.plan())["n2"]
-    # then, of the pod that was looked at
+    # then, with the resource version that was read
     (condition,) = patch.body["status"]["conditions"]
     assert (condition["type"], condition["status"]) == (keys.IN_PLACE_READY, "True")
     assert patch.resource_version == "50"
@@ -406,10 +406,10 @@ def test_pods_prepare_sequentially_and_are_deleted_after_their_hook_is_removed()
     assert (deleted(plan), states(plan)) == (set(), {"n3": "PreparingDelete"})
     builder.leaving("n3")
     assert not builder.plan().stages
-    # when it is let go
+    # when its hook is removed
     builder.pods["n3"]["metadata"]["finalizers"].clear()
     assert deleted(builder.plan()) == {"n3"}
-    # and replaced, the next follows
+    # and the pod is replaced, the next pod follows
     builder.without_pod("n3").on("n3")
     assert states(builder.plan()) == {"n2": "PreparingDelete"}
 
@@ -431,7 +431,7 @@ def test_excluded_nodes_use_up_the_budget_unless_they_are_pruned() -> None:
     assert deleted(builder.plan()) == set()
     # when
     builder.with_settings(prune_ineligible_nodes=True)
-    # then it goes on
+    # then the update continues
     assert deleted(builder.plan()) == {"n5", "n4"}
 
 

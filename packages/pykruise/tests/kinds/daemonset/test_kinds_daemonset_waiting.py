@@ -1,4 +1,4 @@
-"""Whatever keeps a DaemonSet from its spec is named in one condition, with what would change it."""
+"""The Waiting condition of a DaemonSet: the reason why it has not converged, and the remedy."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ from support.plan_views import condition
 
 
 def shown(builder: DaemonSetBuilder) -> dict[str, Any] | None:
-    """The condition after this plan, which is stored."""
+    """The Waiting condition after this plan. Stores the status of the plan."""
     plan = builder.plan()
     if plan.status is not None:
         builder.document["status"] = plan.status
@@ -25,7 +25,7 @@ def shown(builder: DaemonSetBuilder) -> dict[str, Any] | None:
 
 
 def says(builder: DaemonSetBuilder) -> tuple[str, str, str]:
-    """Reason, words and remedy."""
+    """Reason, message and remedy of the condition."""
     result = shown(builder)
     assert result is not None
     assert result["status"] == "True"
@@ -41,7 +41,7 @@ def waits_for_image(builder: DaemonSetBuilder, short: str) -> DaemonSetBuilder:
 
 
 def being_updated(builder: DaemonSetBuilder, short: str) -> DaemonSetBuilder:
-    """An update in place of this pod has begun a while ago."""
+    """Let an update in place of this pod have begun a while ago."""
     state = (
         f'{{"revision":"{builder.update_hash}","updateTimestamp":"2026-01-31T11:00:00Z",'
         '"lastContainerStatuses":{"main":{"imageID":"sha256:nginx:0"}}}'
@@ -52,7 +52,7 @@ def being_updated(builder: DaemonSetBuilder, short: str) -> DaemonSetBuilder:
 
 
 def unready(builder: DaemonSetBuilder, short: str, seconds: float) -> DaemonSetBuilder:
-    """For so long."""
+    """Let the pod be unready since `seconds` seconds."""
     return builder.set_condition(short, "Ready", "False", lastTransitionTime=format_time(NOW - seconds))
 
 
@@ -110,7 +110,7 @@ def test_the_waiting_condition_keeps_its_transition_time_and_other_conditions_st
     ]
 
 
-# ── what a person has to change ──────────────────────────────────────────────
+# ── changes that a person must make ──────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_the_waiting_condition_keeps_its_transition_time_and_other_conditions_st
             "must be deleted, but its node n2 is not ready",
             "bring n2 back, or delete the node",
         ),
-        (  # the node should have no new pod
+        (  # no pod should run on the node
             daemonset().deleted("n2").taint("n2", "node.kubernetes.io/unreachable:NoSchedule"),
             "NodeLost",
             "must be deleted, but its node n2 is not ready",
@@ -187,7 +187,7 @@ def test_pods_that_share_an_obstacle_are_counted() -> None:
     assert says(builder)[1].startswith("pod web-n2 (and 1 more): image nginx:1")
 
 
-# ── what the spec holds back ─────────────────────────────────────────────────
+# ── waits that the spec demands ──────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
@@ -242,7 +242,7 @@ def test_a_block_by_the_spec_is_named_with_its_remedy(
     assert remedy in result[2]
 
 
-# ── what goes on by itself ───────────────────────────────────────────────────
+# ── waits without an action of a person ──────────────────────────────────────
 
 
 @pytest.mark.parametrize(
@@ -310,13 +310,13 @@ def test_a_wait_without_an_action_reports_that_none_is_needed(
 
 
 def test_an_in_place_update_in_progress_needs_no_action() -> None:
-    # given a pod whose container still runs the earlier image, which is not all there is to do
+    # given a pod whose container still runs the earlier image, and another old pod
     builder = being_updated(updatable(3).old("n1"), "n3")
     status = builder.pods["n3"]["status"]["containerStatuses"][0]
     status |= {"image": "nginx:0", "imageID": "sha256:nginx:0"}
     # then
     assert says(builder)[0] == "Updating"
-    # and of the last pod it is what is waited for
+    # and for the last pod, its containers are waited for
     builder.without_pod("n1").on("n1")
     reason, _, remedy = says(builder)
     assert (reason, remedy) == ("Starting", "no action is needed")
@@ -332,11 +332,11 @@ def test_an_unreadable_update_state_needs_a_person() -> None:
 
 
 def test_a_pod_is_named_after_being_unready_for_a_while_by_a_requeue() -> None:
-    """Every new pod is not ready for a moment; a write of the status for each would cost more than the pods."""
+    """Every new pod is unready for a moment; writes of the status for each would be expensive."""
     # given a pod that is not ready for ten seconds
     builder = daemonset().set_condition("n5", "Ready", "False", lastTransitionTime=format_time(NOW - 10))
     builder.old("n1", "n2")
-    # then the rollout is what the condition says, and it looks again when that is too long
+    # then the condition reports the rollout, and the plan is due when the pod has been unready for too long
     assert says(builder)[0] == "Updating"
     assert builder.plan().requeue_after_s == NAMED_AFTER_S - 10
     # when
@@ -371,7 +371,7 @@ def test_a_terminating_pod_requeues_the_set_at_its_expected_end() -> None:
 
 
 def test_an_unschedulable_pod_is_reported_only_after_a_delay() -> None:
-    """A scheduler that is busy tries again."""
+    """The scheduler may be busy, and tries again."""
     builder = unschedulable(daemonset(), "n2").born(5, "n2")
     assert says(builder)[0] == "Starting"
     assert builder.plan().requeue_after_s == NAMED_AFTER_S - 5
@@ -379,7 +379,7 @@ def test_an_unschedulable_pod_is_reported_only_after_a_delay() -> None:
 
 
 def of_unknown_age(builder: DaemonSetBuilder, short: str) -> DaemonSetBuilder:
-    """Neither its creation nor a Ready condition says since when it is not ready."""
+    """Let a pod be unready, without a time: it has neither a creation time nor a Ready condition."""
     builder.set_condition(short, "Ready", None)
     del builder.pods[short]["metadata"]["creationTimestamp"]
     return builder
@@ -406,11 +406,11 @@ def test_a_failing_container_is_named_immediately_despite_others() -> None:
     assert says(builder)[0] == "ImagePull"
 
 
-# ── writes that fail ─────────────────────────────────────────────────────────
+# ── failed writes ────────────────────────────────────────────────────────────
 
 
 def test_a_failed_write_stays_in_the_status_until_nothing_is_left_to_write() -> None:
-    """Were it written again with each try, every status write would start the next try at once."""
+    """A status write per attempt would start the next attempt immediately."""
     # given a creation that was refused
     builder = daemonset().without_pod("n2")
     snapshot = builder.snapshot()
@@ -423,12 +423,12 @@ def test_a_failed_write_stays_in_the_status_until_nothing_is_left_to_write() -> 
         "create pods: pods … is forbidden: exceeded quota",
         RAISE_QUOTA,
     )
-    # then the next try changes nothing about it
+    # then the next plan does not change the condition
     assert builder.plan().status is None
-    # and nothing changes when it fails once more
+    # and another failure does not change it
     snapshot = builder.snapshot()
     assert compute_status_after(snapshot, plan_daemonset(snapshot), refused) == failed
-    # and when the pod is there, it is gone
+    # and when the pod exists, the condition is removed
     builder.on("n2")
     assert shown(builder) is None
 
@@ -477,10 +477,10 @@ def test_a_new_reason_emits_one_event() -> None:
     plan = builder.plan()
     assert [note.reason for note in plan.notes] == ["ImagePull"]
     assert plan.status is not None
-    # then there is none again while the condition says so
+    # then no further event is emitted while the condition has this reason
     builder.document["status"] = plan.status
     assert builder.plan().notes == ()
-    # and of a limit that cannot be read there is one
+    # and an unreadable limit has one event
     builder = daemonset(partition="abc").old("n2")
     assert [note.reason for note in builder.plan().notes] == ["InvalidSpec"]
 
@@ -490,7 +490,7 @@ def test_tidying_up_that_fails_is_not_in_the_status() -> None:
     assert compute_status_after(snapshot, plan_daemonset(snapshot), failure("tidy up")) is None
 
 
-# ── beside the guard ─────────────────────────────────────────────────────────
+# ── with the selector guard ──────────────────────────────────────────────────
 
 
 def test_under_the_selector_guard_there_is_only_its_condition() -> None:

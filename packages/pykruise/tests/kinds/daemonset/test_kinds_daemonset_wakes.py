@@ -1,4 +1,4 @@
-"""Which events wake which DaemonSets."""
+"""Events that wake DaemonSets."""
 
 import random
 from collections.abc import Iterable
@@ -19,8 +19,8 @@ from support.wakes import Woken
 
 
 class Listening:
-    """DaemonSets, and which of them events enqueue. `with_pods`: names of those that had a pod on node n1 when they
-    were last looked at."""
+    """DaemonSets, and the ones that an event enqueues. `with_pods`: names of the sets that had a pod on node n1 in
+    their last snapshot."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Listening:
 
 
 def _look(daemon_set: DaemonSetView, memories: Memories, *, app: str, has_pods: bool) -> None:
-    """With a pod of it on n1, which has this label; or without."""
+    """Take a snapshot of the set, with a pod on n1 that has this label, or without a pod."""
     builder = daemonset(1).labelled({"app": app}, "n1")
     builder.pods["n1"]["metadata"]["ownerReferences"][0] |= {"name": daemon_set.name, "uid": daemon_set.uid}
     if not has_pods:
@@ -111,9 +111,9 @@ def test_a_heartbeat_enqueues_no_daemonset() -> None:
 def test_a_deleted_node_enqueues_the_sets_with_a_pod_on_it() -> None:
     own, other = (view(name, template=template(nodeSelector={"disk": "ssd"})) for name in ("own", "other"))
     assert Listening(own, other, with_pods=["own"]).node(node("x:NoExecute"), None) == ["own"]
-    # also one that was put aside, and is still to be let go
+    # also a set whose pod was relabelled, and is not released yet
     assert Listening(own, other, with_pods=["own"], app="aside").node(node("x:NoExecute"), None) == ["own"]
-    # and not those that only know the node
+    # and not the sets that only know the node
     assert Listening(own, with_pods=["own"], has_pods=False).node(node("x:NoExecute"), None) == []
 
 
@@ -131,9 +131,9 @@ def pod(*, owned: bool = True, version: str = "apps.kruise.io/v1beta1", **labels
     [
         (None, pod(), ["web"]),
         (pod(), None, ["web"]),
-        (None, pod(version="apps.kruise.io/v1alpha1"), ["web"]),  # made before an upgrade
+        (None, pod(version="apps.kruise.io/v1alpha1"), ["web"]),  # created before an upgrade
         (None, pod(version="apps/v1"), []),  # of Kubernetes' own DaemonSet
-        (pod(), pod(owned=False, app="x"), ["web"]),  # let go
+        (pod(), pod(owned=False, app="x"), ["web"]),  # released
         (None, pod(owned=False), ["everywhere"]),  # may be adopted
         (pod(owned=False, app="x"), pod(owned=False), ["everywhere"]),
         (pod(owned=False), pod(owned=False), []),
@@ -156,7 +156,7 @@ def test_a_revision_enqueues_the_daemonset_in_its_name() -> None:
 
 
 def test_a_thousand_heartbeats_examine_no_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Work for a node's event is done for that node only, and for a heartbeat none"""
+    """An event of a node is work for that node only; a heartbeat is no work"""
     woken = Listening(EVERYWHERE).woken
     asked = 0
 

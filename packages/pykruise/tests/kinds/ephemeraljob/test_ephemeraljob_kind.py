@@ -1,4 +1,4 @@
-"""Which EphemeralJobs a pod enqueues, and what is said of one in a line."""
+"""EphemeralJobs that a pod enqueues, and a job in one line."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ def job(name: str, app: str, *, namespace: str = "shop") -> EphemeralJobView:
 
 
 def pod(app: str = "web", *, phase: str = "Running", state: Any = None, **labels: str) -> PodView:
-    """`state`: of the ephemeral container; without, the pod has none."""
+    """A pod. `state`: the state of its ephemeral container; None: the pod has none."""
     metadata = {
         "namespace": "shop",
         "name": "pod-1",

@@ -1,4 +1,4 @@
-"""What an EphemeralJob does: the numbered cases of its specification, on paper."""
+"""Plans of an EphemeralJob: the numbered cases of its specification, without a cluster."""
 
 from typing import Any
 
@@ -15,13 +15,13 @@ from support.ephemeral_world import NOW, UID, EphemeralWorld, container
 
 
 def test_pods_are_handled_one_by_one_up_to_replicas_case_32() -> None:
-    # given five pods that match, of which four are wanted, one at a time
+    # given five matching pods, replicas 4 and parallelism 1
     world = EphemeralWorld(5, replicas=4, parallelism=1)
     # when
     for number in range(1, 5):
         world.sync()
         assert world.injected == [f"pod-{item}" for item in range(1, number + 1)]
-        world.sync()  # nothing more starts before it has ended
+        world.sync()  # no further container starts before this one has ended
         assert len(world.injected) == number
         world.end(f"pod-{number}")
     world.sync()
@@ -41,7 +41,7 @@ def test_containers_carry_the_mark_of_their_job() -> None:
 
 
 def test_pods_without_the_target_of_a_container_use_up_no_turn_of_others() -> None:
-    # given more pods without the target than a plan starts, and a later pod that has it
+    # given more pods without the target container than one plan handles, and a later pod with it
     world = EphemeralWorld(MOST_AT_ONCE + 1, parallelism=1, containers=[container(targetContainerName="app")])
     world.add_pod("zz")
     world.pods["zz"]["spec"]["containers"][0]["name"] = "app"
@@ -50,7 +50,7 @@ def test_pods_without_the_target_of_a_container_use_up_no_turn_of_others() -> No
     # then
     assert world.injected == ["zz"]
     assert plan.skipped["pod-1"].code is Code.REFUSED
-    # and without that pod nothing happens, and the plan does not begin again immediately
+    # and without that pod nothing happens, and the plan is not requeued immediately
     del world.pods["zz"]
     plan = world.sync()
     assert (plan.stages, plan.requeue_after_s) == ((), None)
@@ -115,7 +115,7 @@ def test_the_oldest_pods_are_injected_first_and_equally_old_ones_by_name() -> No
 
 @pytest.mark.parametrize("wanted", [0, -1])
 def test_no_pod_is_a_target_with_zero_or_negative_replicas(wanted: int) -> None:
-    """-1: stored before anything refused it"""
+    """-1 was stored before validation refused it"""
     world = EphemeralWorld(2, replicas=wanted)
     world.sync()
     assert (world.injected, world.counts("match"), world.status["phase"]) == ([], (0,), "Waiting")
@@ -141,7 +141,7 @@ def test_a_renamed_container_is_no_longer_counted() -> None:
 
 
 def test_many_pods_are_handled_in_several_turns_without_a_pause() -> None:
-    """The first of them one by one, then twice as many at once each time"""
+    """The first containers start one by one, then twice as many at the same time in each batch"""
     world = EphemeralWorld(MOST_AT_ONCE + 1, parallelism=MOST_AT_ONCE + 1)
     plan = world.sync()
     assert (len(world.injected), plan.requeue_after_s) == (MOST_AT_ONCE, 0.0)
@@ -304,7 +304,7 @@ def test_a_template_without_containers_is_an_error() -> None:
 
 
 def test_an_unreadable_selector_changes_no_pod_and_is_reported() -> None:
-    # given one that was stored past the webhook
+    # given a job that was stored without the webhook
     world = EphemeralWorld(2)
     world.job["spec"]["selector"] = {"matchExpressions": [{"key": "app", "operator": "Near"}]}
     # when
@@ -329,7 +329,7 @@ def test_an_end_that_cannot_be_read_counts_as_now() -> None:
     assert (world.is_there, world.injected) == (True, [])
 
 
-# ── what it says ─────────────────────────────────────────────────────────────
+# ── conditions and phase ─────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
@@ -355,13 +355,13 @@ def test_the_phase_reflects_the_container_states(
 
 
 def test_a_condition_with_another_reason_is_replaced() -> None:
-    # given a pod in which containers failed
+    # given a job with a failed container in one of two pods
     world = EphemeralWorld(2, parallelism=2)
     world.sync()
     world.end("pod-1", code=1)
     world.sync()
     assert world.conditions["JobFailed"] == "CreateFailed"
-    # when they fail in the other as well
+    # when the container of the other pod fails too
     world.now += 60
     world.end("pod-2", code=1)
     world.sync()

@@ -1,4 +1,4 @@
-"""Which EphemeralJobs are refused, and for which field."""
+"""EphemeralJobs that are refused, with the field."""
 
 from typing import Any
 
@@ -70,7 +70,7 @@ def test_numbers_below_zero_are_refused() -> None:
 
 
 def test_numbers_are_validated_when_they_change() -> None:
-    # given one that was stored before anything refused it
+    # given a job that was stored before validation refused it
     job = EphemeralWorld(0, containers=[], replicas=-1).job
     # then
     assert errors_of({**job, "spec": {**job["spec"], "paused": True}}, old=job) == []

@@ -1,4 +1,4 @@
-"""What is done for an ImageListPullJob, as values."""
+"""Plans of an ImageListPullJob, without a cluster."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -52,7 +52,7 @@ def list_job(*images: str, **fields: Any) -> ListJobView:
 
 
 def child(image: str, name: str = "", **fields: Any) -> PullJobView:
-    """An ImagePullJob of the list, as an API server stores it: with defaults."""
+    """An ImagePullJob of the list, stored with its defaults."""
     stored = {"imagePullPolicy": "IfNotPresent", "pullPolicy": {"timeoutSeconds": 600, "backoffLimit": 3}}
     metadata = {"ownerReferences": [{"uid": "uid-list", "controller": True, "kind": "ImageListPullJob"}]}
     return job(name or f"list-{image}", image=image, metadata=metadata, **{**stored, **fields})
@@ -73,7 +73,7 @@ def gone(plan: Plan) -> set[str]:
 
 
 def chains_of(plan: Plan) -> list[str]:
-    """Names of the ImagePullJobs that are made."""
+    """Names of the ImagePullJobs that the plan creates."""
     stages = [stage for stage in plan.stages if stage.purpose is Purpose.CREATE_JOBS]
     assert all(chain.has_random_name for stage in stages for chain in stage.chains)
     return [chain.subject for stage in stages for chain in stage.chains]
@@ -104,12 +104,12 @@ def test_jobs_are_created_with_a_ramp_and_each_failed_write_has_an_event() -> No
 
 
 def test_names_of_jobs_are_the_list_s_with_a_random_end() -> None:
-    # given a name that leaves no room
+    # given a name with the largest length
     long = list_job("a", metadata={"name": "x" * 63})
     (name,) = chains_of(planned(long))
     assert name.startswith("x" * 58)
     assert len(name) == 63
-    # and an end that is taken
+    # and a random suffix that is in use
     (name,) = chains_of(planned(list_job("a")))
     (other,) = chains_of(planned(list_job("a"), child("b", name)))
     assert name != other
@@ -139,7 +139,7 @@ def test_another_template_replaces_them_all() -> None:
 
 
 def test_a_job_with_the_same_template_is_kept_with_any_label() -> None:
-    """A take-over from another implementation, whose labels and defaults are its own."""
+    """The job is taken over from another implementation, which sets other labels and defaults."""
     other = child("a", parallelism=None, completionPolicy={**ALWAYS, "ttlSecondsAfterFinished": 5})
     assert planned(list_job("a", completionPolicy={**ALWAYS, "ttlSecondsAfterFinished": 5}), other)
     assert not made(planned(list_job("a", completionPolicy={**ALWAYS, "ttlSecondsAfterFinished": 5}), other))
@@ -276,7 +276,7 @@ def test_a_list_whose_end_cannot_be_read_has_just_ended() -> None:
 
 
 def test_jobs_of_a_list_have_no_ttl() -> None:
-    """Else an image that is done would be pulled anew while another one is not."""
+    """Otherwise a pulled image would be pulled again while the list waits for another image."""
     plan = planned(list_job("a", completionPolicy={**ALWAYS, "ttlSecondsAfterFinished": 10}))
     body = next(step.action.body for step in plan.steps if isinstance(step.action, Create))
     assert body["spec"]["completionPolicy"] == ALWAYS

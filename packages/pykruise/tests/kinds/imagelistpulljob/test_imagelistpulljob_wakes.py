@@ -1,4 +1,4 @@
-"""Which events wake an ImageListPullJob."""
+"""Events that wake an ImageListPullJob."""
 
 from typing import Any
 
@@ -40,7 +40,7 @@ THIS = child()
     [
         (None, THIS, True),
         (THIS, None, True),
-        (THIS, THIS, True),  # all are told anew
+        (THIS, THIS, True),  # a resync delivers all objects again
         (child(startTime=None, desired=1, failed=1), child(desired=1, failed=1), True),
         (child(startTime=None, desired=0), child(desired=0), False),
         (child(desired=0), child(desired=0, completionTime=at(1)), True),
@@ -59,7 +59,7 @@ THIS = child()
 def test_an_image_pull_job_enqueues_its_list_job_only_when_counts_change(
     old: PullJobView | None, new: PullJobView | None, wakes: bool
 ) -> None:
-    """images case 62: progress of one image alone is no news"""
+    """images case 62: progress of one image alone is ignored"""
     assert woken(PULL_JOB_VIEWS, old, new) == (["list"] if wakes else [])
 
 

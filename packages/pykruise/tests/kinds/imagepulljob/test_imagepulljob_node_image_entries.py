@@ -1,4 +1,4 @@
-"""What an ImagePullJob asks of a node, as values."""
+"""The entries of an ImagePullJob in NodeImages, without a cluster."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -89,7 +89,7 @@ def test_negative_retries_add_no_time(retries: int) -> None:
 def test_entries_of_a_job_expire_at_different_times(
     completion: Mapping[str, Any], least: int, most: int
 ) -> None:
-    """So its nodes do not pull again all at once."""
+    """Otherwise all nodes would pull again at the same time."""
     wants = held(completionPolicy=completion, parallelism=100)
     entries = asked(planned(wants, *nodes(*(f"n{number}" for number in range(100)))))
     times = [image["tags"][0]["pullPolicy"]["ttlSecondsAfterFinished"] for image in entries.values()]
@@ -120,7 +120,7 @@ def test_a_second_job_raises_the_version_and_what_both_need_is_enough() -> None:
 
 
 def test_a_job_of_which_nothing_is_known_keeps_its_reference_and_what_that_allows() -> None:
-    """a manager of one namespace does not see those of others"""
+    """a manager of one namespace does not see the jobs of other namespaces"""
     world = node_image("a", entry(jobs=[job("away", namespace="away")], policy={"timeoutSeconds": 900}))
     tag = the_entry(planned(held(), world))
     assert [ref["namespace"] for ref in tag["ownerReferences"]] == ["away", "shop"]
@@ -217,7 +217,7 @@ def test_tags_stay_sorted_and_other_tags_are_not_changed() -> None:
 def test_the_sandbox_config_of_others_is_kept_beside_that_of_the_job(
     stored: object, own: object, change: object
 ) -> None:
-    """images, lifted limit j: a merge patch, in which what is not named stays"""
+    """images, lifted limit j: the write is a merge patch, which keeps other fields"""
     spec = {"images": {"nginx": {"tags": [entry("1.8")], "sandboxConfig": stored}}}
     (image,) = asked(planned(held(sandboxConfig=own), node_image("a", spec=spec))).values()
     assert image.get("sandboxConfig", "none") == change

@@ -1,4 +1,4 @@
-"""In which order nodes of a workload's pods are asked."""
+"""The order in which the nodes of a workload's pods pull."""
 
 from typing import Any
 
@@ -37,7 +37,7 @@ def test_pods_of_a_statefulset_are_ordered_from_the_highest_ordinal_down() -> No
 
 
 def test_pods_of_a_cloneset_are_ordered_as_it_updates_them() -> None:
-    """images, lifted limit b: those whose loss is least felt first"""
+    """images, lifted limit b: first the pods that are missed least"""
     pods = sort_in_update_order([pod("a-2"), pod("a-1", phase="Pending")], {"spec": {}}, kind="CloneSet")
     assert names(pods) == ["a-1", "a-2"]
 

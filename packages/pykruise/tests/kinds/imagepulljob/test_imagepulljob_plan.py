@@ -1,4 +1,4 @@
-"""What is done for an ImagePullJob, as values: turns, and the end."""
+"""Plans of an ImagePullJob, without a cluster: turns of nodes, and the end."""
 
 from typing import Any
 
@@ -50,7 +50,7 @@ def test_an_invalid_parallelism_changes_nothing(parallelism: object) -> None:
 
 
 def test_nodes_start_in_the_order_in_which_they_are_given() -> None:
-    """images, lifted limit b: the order of the workload is not lost"""
+    """images, lifted limit b: the order of the workload is kept"""
     assert set(asked(planned(held(parallelism=2), *nodes("c", "a", "b")))) == {"c", "a"}
 
 
@@ -116,7 +116,7 @@ def test_a_node_that_has_not_got_the_image_has_a_reason(
     assert result == ({"a": reason} if reason else {})
 
 
-# ── what a node is to the job ────────────────────────────────────────────────
+# ── what a node reports for the job ───────────────────────────────────────────
 
 
 def test_an_entry_that_others_want_too_is_the_job_s_as_well() -> None:

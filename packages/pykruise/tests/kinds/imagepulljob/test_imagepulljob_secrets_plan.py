@@ -1,4 +1,4 @@
-"""What becomes of an ImagePullJob's secrets, as values."""
+"""Plans for the secrets of an ImagePullJob, without a cluster."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 def source(name: str = "s1", *, read: bool = True) -> Source:
-    """A secret of the job's namespace; `read`: its copy, if there is one, holds something else."""
+    """A secret of the job's namespace; `read`: its content was read, because its copy may differ."""
     document = {
         "metadata": {
             "name": name,
@@ -100,7 +100,7 @@ def test_secret_copies_of_other_jobs_are_kept() -> None:
 
 
 def test_the_name_of_a_copy_follows_from_its_source() -> None:
-    """Two managers, or one that was killed, do not make two."""
+    """Two managers, or a manager that was killed, do not create two copies."""
     names = {
         secret_writes(planned(held(literal, pullSecrets=["s1"]), *nodes("a"), sources={"s1": source()}))[
             0
@@ -137,8 +137,8 @@ def test_a_finished_job_releases_its_secret_copy_and_the_last_job_deletes_it() -
 
 
 def test_copies_stay_for_ten_seconds_after_the_end_unless_the_job_is_deleted() -> None:
-    """A client that looks once a second can see them."""
-    # given a job that has ended three seconds ago, and is to be deleted in seven or in one
+    """A client that reads the copies once a second can see them."""
+    # given a job that ended three seconds ago, whose copies are due in seven seconds, or in one
     copies = [copy(used_by="shop/job")]
     over = held(pullSecrets=["s1"], status={"completionTime": at(-3)})
     # then
@@ -151,7 +151,7 @@ def test_copies_stay_for_ten_seconds_after_the_end_unless_the_job_is_deleted() -
         ).requeue_after_s
         == 1
     )
-    # and of a job that has none, or is deleted, nothing waits
+    # and a job without copies, or a deleted job, does not wait
     assert len(list(planned(over).steps)) == 1
     going = job(
         metadata={**HELD, "deletionTimestamp": at(0)}, pullSecrets=["s1"], status={"completionTime": at(-3)}
@@ -258,7 +258,7 @@ NAMED = {"namespace": HOME, "name": "s1-abcdef", "mode": "batch"}
 
 
 def test_a_never_ending_job_adds_new_secrets_to_all_its_entries() -> None:
-    """They pull again some day."""
+    """The entries pull again some day."""
     wants = held(pullSecrets=["s1"], completionPolicy={"type": "Never"}, parallelism=0)
     plan = planned(
         wants,

@@ -1,4 +1,4 @@
-"""What is seen of an ImagePullJob's secrets and of their copies: contents are read where they may differ."""
+"""Reads of an ImagePullJob's secrets and of their copies: a content is read only where it may differ."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -33,7 +33,7 @@ USES = job("job", pullSecrets=["s1"], metadata=HELD)
 def secret(
     name: str, *, of: str = "", used_by: str = "", holds: str = "e30=", version: int = 1, **more: Any
 ) -> Document:
-    """A secret of the job's namespace; `of`: a copy of that one, in the shared namespace."""
+    """A secret of the job's namespace, or with `of` a copy of that secret in the shared namespace."""
     notes = {SOURCE_KEY: of, REFERENCES: used_by, MODE: "batch"} if of else {}
     return {
         "metadata": {
@@ -50,12 +50,12 @@ def secret(
 
 
 def seen_of(document: Document, **more: Any) -> CopyView:
-    """What a watch of metadata shows."""
+    """The secret as a watch of metadata shows it."""
     return project_copy(encode({"metadata": {**document["metadata"], **more}}))
 
 
 class Cluster:
-    """Secrets, and how often each was read."""
+    """Secrets, and the names of those that were read."""
 
     def __init__(self, *secrets: Document) -> None:
         self.secrets = {
@@ -83,7 +83,7 @@ class Cluster:
         namespace: str = "",
         views: Sequence[CopyView] | None = None,
     ) -> ImagePullJobSnapshot:
-        """The job's snapshot. `views`: what is seen of secrets, where that is not what there is."""
+        """The job's snapshot. `views`: the cached secrets, if they differ from the stored ones."""
         copies = [seen_of(document) for document in self.secrets.values()] if views is None else views
         objects: dict[Any, Any] = {
             SECRET_VIEWS: copies,
@@ -103,7 +103,7 @@ def snapshot_of(pull_job: PullJobView, read: Read[Any]) -> ImagePullJobSnapshot:
 def read_with(
     mirrors: Mapping[Views[Any], Mirror[Any]], pull_job: PullJobView, *, live: Any = None
 ) -> Read[Any]:
-    """What the job's snapshot reads from these."""
+    """A Read of the job's snapshot from these caches."""
     return Read(
         mirrors,
         key=pull_job.key,
@@ -116,7 +116,7 @@ def read_with(
 
 
 def read_again(snapshot: ImagePullJobSnapshot) -> list[str]:
-    """Secrets whose copies are to be written."""
+    """Secrets whose copies the plan writes."""
     return [
         name
         for name, source in snapshot.sources.items()
@@ -124,11 +124,11 @@ def read_again(snapshot: ImagePullJobSnapshot) -> list[str]:
     ]
 
 
-# ── which ones are looked at ─────────────────────────────────────────────────
+# ── copies that are checked ──────────────────────────────────────────────────
 
 
 def test_no_secret_is_read_for_a_job_without_pull_secrets() -> None:
-    """and the shared namespace need not be there"""
+    """and the shared namespace need not exist"""
     cluster = Cluster(secret("s1-1", of="shop/s1"))
     snapshot = cluster.read(job(), home=None)
     assert (snapshot.copies, dict(snapshot.sources), snapshot.has_shared_namespace) == ([], {}, True)
@@ -193,7 +193,7 @@ def test_secrets_of_a_job_in_the_shared_namespace_need_no_copies() -> None:
     assert (snapshot.copies, snapshot.has_shared_namespace, cluster.asked) == ([], True, [])
 
 
-# ── what they hold ───────────────────────────────────────────────────────────
+# ── contents of copies ───────────────────────────────────────────────────────
 
 
 def test_a_secret_without_a_copy_is_read_and_one_that_does_not_exist_is_missing() -> None:
@@ -302,7 +302,7 @@ def test_a_secret_may_be_deleted_while_it_is_read(gone: str, again: list[str]) -
 
 
 def test_a_secret_that_cannot_be_read_stops_the_job() -> None:
-    """images, 6.3 step 6: else nodes would pull without it"""
+    """images, 6.3 step 6: otherwise nodes would pull without the secret"""
     cluster = Cluster(secret("s1"))
     cluster.error = InternalError(ErrorStatus(code=500, reason="InternalError"))
     with pytest.raises(InternalError):

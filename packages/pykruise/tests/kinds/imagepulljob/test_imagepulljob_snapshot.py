@@ -1,4 +1,4 @@
-"""What is seen of an ImagePullJob: its nodes, in their order, and other jobs that want the same."""
+"""Snapshots of an ImagePullJob: its nodes, their order, and other jobs for the same image."""
 
 import asyncio
 from collections.abc import Iterable
@@ -24,7 +24,7 @@ GOING = {"deletionTimestamp": at(0)}
 
 
 class Workloads:
-    """An API server that has one workload, or fails."""
+    """An API server with one workload, or with an error."""
 
     def __init__(self, workload: dict[str, Any] | None = None) -> None:
         self.workload = workload
@@ -48,7 +48,7 @@ def seen(
     after_s: float = 0.0,
     settings: ImagePullJobSettings = ImagePullJobSettings(),  # noqa: B008 - frozen
 ) -> ImagePullJobSnapshot:
-    """The snapshot so long after NOW."""
+    """The snapshot `after_s` seconds after NOW."""
     objects: dict[Any, Any] = {NODE_IMAGE_VIEWS: nodes, POD_VIEWS: pods, PULL_JOB_VIEWS: [pull_job, *jobs]}
     read = read_of(
         KIND, pull_job, objects, settings=settings, now=NOW + after_s, live=live, memories=memories
@@ -58,7 +58,7 @@ def seen(
 
 
 def names(snapshot: ImagePullJobSnapshot) -> list[str]:
-    """Of the nodes, in the order in which they are to start."""
+    """Names of the nodes, in the order in which they start."""
     return [node.name for node in snapshot.nodes]
 
 
@@ -110,7 +110,7 @@ def test_a_finished_or_terminating_or_invalid_job_has_no_nodes(over: dict[str, A
 def pod(
     name: str, *, node: str | None = None, namespace: str = "shop", phase: str = "Running", **more: Any
 ) -> PodView:
-    """A pod of app x; on the node `on-<name>`, where nothing else is said."""
+    """A pod of app x, by default on the node `on-<name>`."""
     document = {
         "metadata": {
             "name": name,
@@ -152,7 +152,7 @@ def test_a_job_for_pods_is_for_the_nodes_of_those_that_live() -> None:
     ]
     hosts = [f"on-{name}" for name in ("ended", "going", "elsewhere", "other")]
     snapshot = seen(by_pods(), *nodes("n1", "n2", *hosts, "free"), pods=pods)
-    assert names(snapshot) == ["n2", "n1"]  # by the names of the pods
+    assert names(snapshot) == ["n2", "n1"]  # sorted by the names of the pods
     assert list(snapshot.unknown_nodes) == []
 
 
@@ -188,7 +188,7 @@ def test_the_workload_of_a_single_pod_is_not_read_for_its_order() -> None:
 
 
 def test_the_workload_is_read_for_its_pod_order_once_per_interval() -> None:
-    """A job is looked at with each node that answers."""
+    """Each answer of a node needs another snapshot of the job."""
     # given
     live, memories = Workloads({"spec": {}}), Memories()
 
@@ -200,7 +200,7 @@ def test_the_workload_is_read_for_its_pod_order_once_per_interval() -> None:
     # then
     assert [order(0.0), order(ORDER_AGAIN_S - 1)] == [DOWN, DOWN]
     assert len(live.asked) == 1
-    # and one that cannot be read any more has none, for as long
+    # and an unreadable workload has no order, for the same time
     live.error = InternalError(ErrorStatus(code=500, reason="InternalError"))
     assert [order(ORDER_AGAIN_S), order(ORDER_AGAIN_S + 1)] == [UP, UP]
     assert len(live.asked) == 2
@@ -214,7 +214,7 @@ def test_simulated_nodes_are_ordered_by_the_names_of_their_pods() -> None:
 
 
 class Jobs:
-    """An API server that has these ImagePullJobs; it notes what it is asked about."""
+    """An API server with these ImagePullJobs; it records the names that it is asked for."""
 
     def __init__(self, *jobs: str) -> None:
         self._jobs = jobs
@@ -259,7 +259,7 @@ def test_jobs_in_unwatched_namespaces_are_not_resolved() -> None:
 
 
 def test_a_recreated_job_is_known_besides_its_predecessor() -> None:
-    """Else a job for the same image would drop its reference, and its nodes would pull twice."""
+    """Otherwise a job for the same image would drop the reference, and the nodes would pull twice."""
     anew = job("other", uid="new")
     world = [node_image("a", entry(jobs=[anew])), node_image("b", entry(jobs=[job("other", uid="old")]))]
     assert seen(job(), *world, jobs=[anew], live=Jobs()).others == {"new": anew, "old": None}

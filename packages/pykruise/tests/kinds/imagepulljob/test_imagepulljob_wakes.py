@@ -1,4 +1,4 @@
-"""Which events wake an ImagePullJob: few."""
+"""Events that wake an ImagePullJob: only few do."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -64,7 +64,7 @@ def test_a_status_enqueues_no_job_for_other_nodes() -> None:
 
 
 def test_a_changed_nodeimage_enqueues_every_job_with_a_pod_selector() -> None:
-    """Which nodes have its pods is found out when it is looked at; one with both was stored past admission."""
+    """The next snapshot finds the nodes of its pods. The job with both selectors was stored without admission."""
     both = job("both", selector={"matchLabels": {"zone": "b"}}, podSelector={"matchLabels": {"app": "x"}})
     before, after = node_image("n1", entry()), node_image("n1", entry(), statuses=[said("Pulling")])
     assert woken(NODE_IMAGE_VIEWS, before, after, [both]) == {"both"}
@@ -153,7 +153,7 @@ def test_a_secret_enqueues_the_running_jobs_that_pull_with_it() -> None:
     ("old", "new"),
     [
         (SECRET, None),
-        (SECRET, SECRET),  # all are told anew, jobs too
+        (SECRET, SECRET),  # a resync delivers all objects again, also the jobs
         (SECRET, CopyView(namespace="shop", name="s1", uid="u", resource_version=2, is_deleting=True)),
     ],
 )

@@ -1,4 +1,4 @@
-"""Containers of a pod start one level after the other; cases of the specification of updates in place."""
+"""Containers of a pod start by priority, one level after the other; cases of the specification of updates in place."""
 
 import random
 from collections.abc import Callable, Mapping
@@ -33,8 +33,8 @@ def pod(
     conditions: list[Document] | None = None,
     **metadata: Any,
 ) -> PodView:
-    """Containers with the priority that each waits for (None: none); `ready`: those that are; `started`: those that
-    are reported, and not ready yet."""
+    """A pod of containers with these priorities (None: no barrier). `ready`: its ready containers; `started`: running
+    containers that are not ready yet."""
 
     def container(name: str, priority: int | None) -> Document:
         reference = {"name": "web-0-barrier", "key": f"p_{priority}"}
@@ -68,13 +68,13 @@ def pod(
 
 
 def plan(pod: PodView, *keys: str, owner: str = "u1", exists: bool = True) -> Plan:
-    """With those keys in its ConfigMap."""
+    """The plan for a pod whose ConfigMap has these keys."""
     barrier = Barrier(uid="c1", owner_uid=owner, keys=frozenset(keys)) if exists else None
     return plan_barriers(LaunchPrioritySnapshot(pod=pod, barrier=barrier))
 
 
 def opened(plan: Plan) -> list[str]:
-    """The keys that are added."""
+    """The keys that the plan adds."""
     return [
         key
         for step in plan.steps
@@ -145,7 +145,7 @@ def test_containers_of_one_priority_start_together_and_the_next_priority_waits_f
 
 
 def test_an_open_barrier_is_not_written_again_only_the_pod_is_marked() -> None:
-    for ready in (("a",), ()):  # one that was ready may have been restarted since
+    for ready in (("a",), ()):  # a ready container may have been restarted since then
         result = plan(pod({"a": 1, "b": 0}, ready=ready), "p_1", "p_0")
         assert opened(result) == []
         assert is_completed(result)
@@ -174,7 +174,7 @@ def test_containers_without_a_barrier_hold_no_container_back() -> None:
 
 
 def test_keys_of_an_earlier_pod_of_the_same_name_open_nothing() -> None:
-    """a pod that is recreated under its name, before the garbage collector has taken the ConfigMap away"""
+    """a recreated pod with the same name, before the garbage collector has deleted the ConfigMap"""
     result = plan(pod({"a": 1, "b": 0}), "p_1", "p_0", owner="u0")
     removal, creation = result.steps
     assert isinstance(removal.action, Delete)
@@ -199,7 +199,7 @@ def test_a_config_map_is_read_with_the_pod_it_belongs_to() -> None:
 
 
 class Client:
-    """An API server that has the pod's ConfigMap, or has not; while it is read, `meanwhile` happens."""
+    """An API server with or without the pod's ConfigMap; a read calls `meanwhile`."""
 
     def __init__(self, meanwhile: Callable[[], None] = lambda: None, *, exists: bool = True) -> None:
         self._meanwhile = meanwhile
@@ -248,7 +248,7 @@ async def test_a_pod_that_changes_while_its_config_map_is_read_is_planned_in_its
         known[:] = [later] if later is not None else []
 
     class Pods:
-        """The cache of pods."""
+        """A cache of the known pods."""
 
         def get(self, key: Key) -> PodView | None:
             return next(iter(known), None)

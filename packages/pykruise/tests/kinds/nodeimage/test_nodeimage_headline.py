@@ -1,4 +1,4 @@
-"""The line about a NodeImage, from the counts of its agent."""
+"""The line for a NodeImage, from the counts of its agent."""
 
 import pytest
 

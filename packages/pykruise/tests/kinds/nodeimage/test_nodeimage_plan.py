@@ -1,4 +1,4 @@
-"""What is done for a NodeImage, as values."""
+"""Plans of a NodeImage, without a cluster."""
 
 import asyncio
 from collections.abc import Iterable
@@ -27,7 +27,7 @@ PULL_SECRET = CopyView(namespace="shop", name="s1", uid="s", resource_version=1)
 
 
 class Secrets:
-    """An API server that knows of secrets: those that are there, or an error. And of ImagePullJobs."""
+    """An API server with these secrets, or with an error, and with these ImagePullJobs."""
 
     def __init__(
         self, *there: str, error: KubeError | None = None, jobs: Iterable[dict[str, Any]] = ()
@@ -61,7 +61,7 @@ def planned(
     cached: Iterable[CopyView] = (),
     looks_at_secrets: bool = True,
 ) -> Plan:
-    """The plan so long after NOW; `jobs=None`: ImagePullJobs are not served. `cached`: secrets in the cache."""
+    """The plan `after_s` seconds after NOW. `jobs=None`: ImagePullJobs are not served. `cached`: cached secrets."""
     objects: dict[Any, Any] = {NODE_VIEWS: [on] if on is not None else [], PULL_JOB_VIEWS: jobs}
     objects[SECRET_VIEWS] = cached
     settings = NodeImageSettings(namespace=namespace, looks_at_secrets=looks_at_secrets)
@@ -71,7 +71,7 @@ def planned(
 
 
 def spec_patch(plan: Plan) -> dict[str, Any]:
-    """What the plan's only write changes of the spec's images."""
+    """The change of spec.images in the plan's only write."""
     (step,) = plan.steps
     assert isinstance(step.action, Patch)
     assert step.action.resource_version == "9"
@@ -80,7 +80,7 @@ def spec_patch(plan: Plan) -> dict[str, Any]:
 
 
 def status_of(plan: Plan) -> dict[str, Any]:
-    """What the plan's only write makes of the status."""
+    """The status in the plan's only write."""
     (step,) = plan.steps
     assert isinstance(step.action, Patch)
     assert step.action.subresource == "status"
@@ -168,7 +168,7 @@ def test_a_recreated_job_does_not_keep_the_entry_of_its_predecessor() -> None:
     """images case 13"""
     view = node_image("n1", entry(jobs=[job(uid="old")]))
     assert spec_patch(planned(view, on=node(), jobs=[job(uid="new")])) == {"nginx": None}
-    # and where both are named the first goes
+    # and if both are named, the first reference is removed
     view = node_image("n1", entry(jobs=[job(uid="old"), job(uid="new")]))
     (tag,) = spec_patch(planned(view, on=node(), jobs=[job(uid="new")]))["nginx"]["tags"]
     assert [ref["uid"] for ref in tag["ownerReferences"]] == ["new"]
@@ -178,7 +178,7 @@ def test_a_job_that_another_manager_has_named_before_the_cache_shows_it_keeps_it
     view = node_image("n1", entry(jobs=[job("new")]))
     plan = planned(view, on=node(), secrets=Secrets(jobs=[job_document("new")]))
     assert (plan.stages, plan.requeue_after_s) == ((), 3.0)
-    # one that is for another image by now does not
+    # a job that is for another image by now does not keep it
     other = Secrets(jobs=[job_document("new", image="nginx:2")])
     assert spec_patch(planned(view, on=node(), secrets=other)) == {"nginx": None}
 
@@ -190,12 +190,12 @@ def test_owners_that_are_not_jobs_are_kept() -> None:
 
 
 def other_owner(name: str) -> dict[str, Any]:
-    """Something else that wants an entry, and has the name of a job."""
+    """An owner of another kind, with the name of a job."""
     return {**reference(job(name)), "apiVersion": "example.com/v1", "kind": "Puller", "uid": "z"}
 
 
 def test_an_owner_of_another_kind_is_not_mistaken_for_the_job_of_its_name() -> None:
-    # given one that is gone, and one that goes on
+    # given a deleted job, and a job that continues
     wants = job("on", image="nginx:2")
     owners = [reference(job("gone")), other_owner("gone")]
     view = node_image("n1", entry(ownerReferences=owners), entry("2", jobs=[wants]))
@@ -214,7 +214,7 @@ def test_an_owner_of_another_kind_is_not_mistaken_for_the_job_of_its_name() -> N
 def test_jobs_that_cannot_be_looked_up_are_kept(namespace: str, jobs: tuple[()] | None) -> None:
     view = node_image("n1", entry(jobs=[job()]))
     assert not planned(view, on=node(), jobs=jobs, namespace=namespace).stages
-    # but they hold nothing beyond its time to live
+    # but they do not keep the entry beyond its time to live
     view = node_image("n1", entry(jobs=[job()]), statuses=[said()])
     assert spec_patch(planned(view, on=node(), jobs=jobs, namespace=namespace, after_s=300)) == {
         "nginx": None
@@ -263,7 +263,7 @@ def test_the_requeue_is_for_the_entry_that_expires_first() -> None:
 def test_an_entry_without_a_time_at_which_something_happens_stays(
     stored: dict[str, Any], status: dict[str, Any]
 ) -> None:
-    """also one that was stored past admission, or says a time that is none"""
+    """also an entry that was stored without admission, or with an unreadable time"""
     assert not planned(node_image("n1", stored, statuses=[status]), on=node(), after_s=10_000).stages
 
 
@@ -444,7 +444,7 @@ def test_the_status_of_removed_entries_is_removed_and_the_first_sync_status_stay
     )
     status = status_of(planned(view, on=node()))
     assert [tag["tag"] for tag in status["imageStatuses"]["nginx"]["tags"]] == ["b"]
-    assert "firstSyncStatus" not in status  # it is as it was
+    assert "firstSyncStatus" not in status  # it is unchanged
 
 
 def test_an_unreadable_nodeimage_is_not_changed() -> None:

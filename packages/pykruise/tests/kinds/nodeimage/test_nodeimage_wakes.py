@@ -1,4 +1,4 @@
-"""Which events wake a NodeImage."""
+"""Events that wake a NodeImage."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ THIS_NODE = node()
         (None, node(), False, True),
         (node(ready_s=None), node(), False, True),
         (node(labels={"type": "virtual-kubelet"}), node(), False, True),
-        (THIS_NODE, THIS_NODE, False, True),  # all are told anew
+        (THIS_NODE, THIS_NODE, False, True),  # a resync delivers all objects again
         (node(), node(), False, False),
         (node(), node(), True, False),
         (node(), node(labels={"a": "b"}), True, True),
@@ -33,7 +33,7 @@ THIS_NODE = node()
 def test_a_node_enqueues_its_nodeimage_when_a_write_is_due(
     old: NodeView | None, new: NodeView | None, has_one: bool, wakes: bool
 ) -> None:
-    """images cases 1 to 6; a heartbeat is no news"""
+    """images cases 1 to 6; a heartbeat is ignored"""
     stored: list[Any] = [node_image("n1")] if has_one else []
     result = Woken(KIND, {NODE_IMAGE_VIEWS: stored}, settings=NodeImageSettings()).by(NODE_VIEWS, old, new)
     assert result == (["n1"] if wakes else [])

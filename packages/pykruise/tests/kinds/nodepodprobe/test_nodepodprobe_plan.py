@@ -1,4 +1,4 @@
-"""What is done for a NodePodProbe, as values."""
+"""Plans of a NodePodProbe, without a cluster."""
 
 import asyncio
 from collections.abc import Collection, Iterable
@@ -31,8 +31,8 @@ BUSY = {"state": "Failed", "labels": {"busy": "yes"}, "annotations": {"cost": "1
 
 
 class Server:
-    """An API server whose pods have these annotations; it counts questions. `nodes` and `pods`: those that are there,
-    of pods None: those of the cache."""
+    """An API server that counts its requests. `nodes` and `pods`: its objects; `pods=None`: the pods of the cache. Each
+    pod has these annotations."""
 
     def __init__(
         self, *, nodes: Collection[str] = (), pods: Iterable[PodView] | None = None, **annotations: str
@@ -43,7 +43,7 @@ class Server:
         self.asked = 0
 
     def knowing(self, pods: Iterable[PodView]) -> "Server":
-        """Itself, with these pods if nothing is said of others."""
+        """This server. Without pods of its own, it has these pods."""
         if self._uids is None:
             self._uids = {pod.name: pod.uid for pod in pods}
         return self
@@ -127,7 +127,7 @@ def test_a_terminating_nodepodprobe_is_not_written() -> None:
 
 
 def test_an_unreadable_nodepodprobe_is_not_written_and_reports_it() -> None:
-    # given one that was stored past its schema
+    # given a NodePodProbe that was stored without its schema
     view = project_node_probes(
         encode({"metadata": {"name": "n1", "uid": "u", "resourceVersion": "9"}, "spec": {"podProbes": "x"}})
     )
@@ -142,7 +142,7 @@ def test_an_unreadable_nodepodprobe_is_not_written_and_reports_it() -> None:
 
 
 def test_while_nodes_have_not_been_read_nothing_is_decided() -> None:
-    """Or every NodePodProbe would go"""
+    """Otherwise every NodePodProbe would be deleted"""
     view = node_probes("n1")
     objects: dict[Any, Any] = {NODE_VIEWS: None, POD_VIEWS: [], MARKER_VIEWS: []}
     read = read_of(KIND, view, objects, settings=NodePodProbeSettings(), now=NOW)
@@ -161,7 +161,7 @@ def test_a_nodepodprobe_is_deleted_with_its_node(on: NodeView | None) -> None:
 
 @pytest.mark.parametrize("on", [None, node(is_deleting=True)])
 def test_a_nodepodprobe_stays_when_the_server_still_has_its_node(on: NodeView | None) -> None:
-    """the cache of another manager may be ahead"""
+    """the cache of the manager that created it may be ahead"""
     assert not planned(node_probes("n1"), on=on, server=Server(nodes={"n1"})).stages
 
 
@@ -170,10 +170,10 @@ def test_a_deleted_nodepodprobe_is_recreated_only_for_an_existing_node() -> None
     for server, asked, is_made in ((gone, 0, True), (gone, 1, False), (there, 1, True)):
         plan = planned(make_absent_view(Key("", "n1")), on=node(), server=server, memories=memories)
         assert (server.asked, bool(plan.stages)) == (asked, is_made)
-    # another node is made one at once
+    # for another node it is created immediately
     assert planned(make_absent_view(Key("", "n2")), on=node("n2"), server=gone, memories=memories).stages
     assert gone.asked == 1
-    # and so is the first, a minute later
+    # and for the first node too, a minute later
     late = planned(make_absent_view(Key("", "n1")), on=node(), server=gone, memories=memories, now=NOW + 60)
     assert late.stages
 
@@ -196,7 +196,7 @@ def test_a_pod_that_another_manager_has_named_before_the_cache_shows_it_stays() 
     view = node_probes("n1", entry(pod("new"), "game#idle"))
     plan = planned(view, on=node(), server=Server(pods=[pod("new")]))
     assert plan == Plan(requeue_after_s=3.0)
-    # its results are shown at once
+    # its results are applied immediately
     view = node_probes("n1", entry(pod(), "game#idle"), results=[result(pod(), game__idle="Succeeded")])
     plan = planned(view, on=node(), markers=[marker()], server=Server(pods=[pod()]))
     assert [stage.purpose for stage in plan.stages] == [Purpose.MARK_PODS]
@@ -208,7 +208,7 @@ def test_a_manager_of_one_namespace_leaves_entries_of_others_alone() -> None:
     assert server.asked == 0
 
 
-# ── what was found ───────────────────────────────────────────────────────────
+# ── results ──────────────────────────────────────────────────────────────────
 
 
 def shown(
@@ -321,7 +321,7 @@ def test_annotations_are_read_once_per_version_of_a_pod() -> None:
 def test_annotations_of_a_pod_are_read_only_when_a_policy_of_its_results_sets_any(
     policies: list[Any], names: list[str], asked: int
 ) -> None:
-    # given a pod with results of these probes, and another one of all
+    # given a pod with results of these probes, and a finished pod
     server, other = Server(), pod("web-1", phase="Failed")
     view = node_probes(
         "n1",

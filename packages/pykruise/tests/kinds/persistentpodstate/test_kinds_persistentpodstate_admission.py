@@ -1,4 +1,4 @@
-"""What is refused, with its field. Cases are those of the specification of PersistentPodState."""
+"""Objects that are refused, with the field. Cases are those of the specification of PersistentPodState."""
 
 from typing import Any
 
@@ -47,7 +47,7 @@ def review(doc: Document, *, old: Document | None = None, reader: Reader | None 
 
 
 def errors(doc: Document, **options: Any) -> list[str]:
-    """`Reason @ field` of each."""
+    """The errors, each as `Reason @ field`."""
     refused = review(doc, **options).refusal
     if refused is None:
         return []
@@ -85,7 +85,7 @@ def test_a_second_persistentpodstate_for_a_workload_is_refused() -> None:
     older = {**TARGET, "apiVersion": "apps.kruise.io/v1alpha1"}
     assert errors(state("b"), reader=Reader(state("a", targetRef=older))) == [f"{INVALID} @ spec.targetRef"]
     assert errors(state("b"), reader=Reader(state("a", targetRef=built_in), state("b"))) == []
-    # and of several others the first by name is named, once
+    # and of several other objects, only the first by name is named
     refused = review(state("x"), reader=Reader(state("c"), state("b"))).refusal
     assert refused is not None
     assert refused.message.count("names the same workload") == 1
@@ -145,7 +145,7 @@ def test_an_unknown_retention_policy_is_refused_in_every_version() -> None:
     ids=["weight", "no topology", "a kind that is not remembered"],
 )
 def test_a_stored_invalid_object_may_be_labelled(stored: Document) -> None:
-    """LIFT-1: an unrelated update is no occasion to refuse"""
+    """LIFT-1: an update of another field is allowed"""
     labelled = deep_copy(stored)
     labelled["metadata"]["labels"] = {"a": "b"}
     assert errors(stored) != []
@@ -153,7 +153,7 @@ def test_a_stored_invalid_object_may_be_labelled(stored: Document) -> None:
 
 
 def test_a_fault_that_is_stored_keeps_no_other_field_from_being_changed() -> None:
-    """LIFT-1: OpenKruise takes a weight of 0, keys that are none and, in v1alpha1, any policy"""
+    """LIFT-1: OpenKruise accepts a weight of 0, invalid keys and, in v1alpha1, any policy"""
     # given
     faults = {
         "requiredPersistentTopology": {"keys": ["b c"]},
@@ -162,11 +162,11 @@ def test_a_fault_that_is_stored_keeps_no_other_field_from_being_changed() -> Non
     }
     stored = state(**faults)
     assert len(errors(stored)) == 3
-    # when an annotation is to be recorded
+    # when another annotation should be recorded
     changed = state(**faults, persistentPodAnnotations=[{"key": "ip"}])
     # then
     assert errors(changed, old=stored) == []
-    # but a new fault is one
+    # but a new invalid value is an error
     changed = state(**faults, persistentPodAnnotations=[{"key": "-"}])
     assert errors(changed, old=stored) == [f"{INVALID} @ spec.persistentPodAnnotations[0].key"]
 
@@ -175,7 +175,7 @@ def test_a_target_reference_must_have_all_fields() -> None:
     """persistentpodstate case 59"""
     assert errors(state(targetRef={**TARGET, "name": ""})) == [f"{INVALID} @ spec.targetRef"]
     assert errors(state(targetRef={**TARGET, "apiVersion": "a/b/c"})) == [f"{INVALID} @ spec.targetRef"]
-    # where its kind is not known either, that is a second one
+    # and without a known kind there is a second error
     for reference in (None, {**TARGET, "apiVersion": ""}, {**TARGET, "kind": ""}):
         assert errors(state(targetRef=reference)) == [f"{INVALID} @ spec.targetRef"] * 2
 

@@ -1,4 +1,4 @@
-"""The PersistentPodState that a workload asks for by annotations, beside others that want its name."""
+"""The PersistentPodState that a workload requests by annotations, and other workloads that want the same name."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ def namesake(annotations: Document | None = None, *, uid: str = UID, **metadata:
 
 
 def state(*, owner: str = UID, **metadata: Any) -> StateView:
-    """One of its name; `owner`: who asked for it."""
+    """The PersistentPodState of this name; `owner`: uid of the workload that requested it."""
     world = StateWorld(owner=owner)
     assert world.state is not None
     world.state["metadata"] |= metadata
@@ -43,7 +43,7 @@ def planned(view: StateView, *namesakes: RecordedWorkload) -> Plan:
 
 
 def told(plan: Plan) -> list[str]:
-    """The workloads that are told that they do not get one."""
+    """Uids of the workloads that get an event because they get no PersistentPodState."""
     return [note.about.uid for note in plan.notes if note.about is not None]
 
 
@@ -53,14 +53,14 @@ def test_the_first_workload_with_the_annotation_gets_a_state_and_others_get_an_e
         namesake({REQUIRED: "zone"}, uid="does-not-ask"),
         namesake(ASKS, uid="goes", deletionTimestamp=GOES),
     ]
-    # given a workload that asks beside them
+    # given a workload that requests one, beside the others
     plan = planned(none(), *others, namesake(ASKS, uid="first"), namesake(ASKS, uid="second"))
     # then
     (step,) = plan.steps
     assert isinstance(step.action, Create)
     assert step.action.body["metadata"]["ownerReferences"][0]["uid"] == "first"
     assert (told(plan), plan.status, plan.waiting) == (["second", "says-no-topology"], None, None)
-    # and without it there is nothing to do
+    # and without that workload there is nothing to do
     assert not list(planned(none(), *others).steps)
     assert planned(none(), *others[1:]) == Plan()
 

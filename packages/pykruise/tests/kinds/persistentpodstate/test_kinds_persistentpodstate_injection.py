@@ -1,4 +1,4 @@
-"""What a new pod gets. Cases are those of the specification of PersistentPodState."""
+"""Changes of a new pod. Cases are those of the specification of PersistentPodState."""
 
 import asyncio
 from typing import Any
@@ -140,7 +140,7 @@ def test_preferences_have_what_is_recorded_and_are_left_out_when_that_is_nothing
 
 
 class Reader:
-    """One PersistentPodState, and in which namespaces it was asked for. `error`: what the answer is then."""
+    """Reads of these PersistentPodStates; `asked`: the namespaces that were read, `error`: the error of each read."""
 
     def __init__(self, *states: StateView, is_broken: bool = False, error: KubeError | None = None) -> None:
         self.found, self.is_broken, self.error = states, is_broken, error
@@ -200,12 +200,12 @@ def test_states_are_those_of_the_namespace_that_the_pod_is_created_in() -> None:
 
 
 def test_states_that_cannot_be_read_stop_no_pod() -> None:
-    """6.5: a list error is treated as none"""
+    """6.5: an error of the list counts as an empty list"""
     assert changed(pod(), Reader(error=UnreachableError("no API server"))) is None
 
 
 def test_an_owner_with_an_unreadable_kind_has_no_persistentpodstate() -> None:
-    """A PersistentPodState that names no workload is not its either"""
+    """A PersistentPodState without a target does not belong to it either"""
     unnamed = msgspec.structs.replace(state(), spec=None)
     assert changed(pod(api_version="a/b/c"), Reader(unnamed)) is None
 
@@ -222,7 +222,7 @@ def test_the_match_condition_covers_named_pods_only_where_states_exist() -> None
 
 
 def test_a_white_list_that_cannot_be_read_refuses_pods_that_may_be_on_it() -> None:
-    """persistentpodstate case 39: not those of StatefulSets, which need no list"""
+    """persistentpodstate case 39: not pods of StatefulSets, which need no list"""
     entry = pod(api_version="example.com/v1")
     with pytest.raises(StepError, match="white list"):
         changed(entry, Reader(is_broken=True))

@@ -1,4 +1,4 @@
-"""What is recorded, kept and generated. Cases are those of the specification of PersistentPodState."""
+"""Records of pods: written, kept, and generated objects. Cases are those of the specification of PersistentPodState."""
 
 from typing import Any
 
@@ -155,7 +155,7 @@ def planned(
     settings: StateSettings = SETTINGS,
     kind: GroupKind = ADVANCED,
 ) -> Plan:
-    """The plan of a snapshot that the kind itself takes."""
+    """The plan of the snapshot that the kind takes from these objects."""
     objects: dict[Any, Any] = {
         STATE_VIEWS: [view] if view.uid else [],
         POD_VIEWS: pods,
@@ -170,7 +170,7 @@ def planned(
     result = taken(read_snapshot(msgspec.structs.replace(view, spec=bare), read))
     if result is None:
         return Plan()
-    if asks_for_annotations:  # what an API server would say of the pods
+    if asks_for_annotations:  # the answers of an API server about the pods
         result = msgspec.structs.replace(result, state=view, annotations=annotations or {})
     return plan_state(result)
 
@@ -217,7 +217,7 @@ def test_a_record_that_is_right_costs_no_write() -> None:
 
 
 def test_a_record_follows_the_labels_of_its_node() -> None:
-    """Better than 6.3 step 5: by the old ones no pod could come back to that node"""
+    """Better than 6.3 step 5: with the old labels, the pod could not come back to that node"""
     moved = node(1, {"zone": "other", "host": "h1"})
     plan = planned(state(stored=records(1)), workload(), pod(1), nodes=(moved,))
     labels = {"zone": "other", "host": "h1"}
@@ -351,12 +351,12 @@ def test_wanted_ordinals_begin_at_the_start(kind: GroupKind, gate: bool, expecte
 
 @pytest.mark.parametrize("replicas", [2**40, "3", None, True])
 def test_replicas_of_any_kind_of_value_are_read(replicas: Any) -> None:
-    """9.1: a number of any size is one, everything else is none"""
+    """9.1: an integer of any size is read, every other value counts as 0"""
     assert workload(replicas).replicas == (replicas if replicas == 2**40 else 0)
 
 
 def test_any_number_of_replicas_costs_the_same() -> None:
-    """9.1: no ordinal is counted one by one"""
+    """9.1: ordinals are not counted one by one"""
     plan = planned(state(stored=records(0, 12)), workload(2**40, reserveOrdinals=["1-2000000000"]), pod(0))
     assert recorded(plan) == records(0)
 
@@ -441,7 +441,7 @@ def test_a_generated_state_follows_the_annotations_and_keeps_the_retention_polic
 
 @pytest.mark.parametrize("annotations", [asking(), {AUTO: "true"}], ids=["the same", "no topology"])
 def test_an_unchanged_generated_state_is_not_written(annotations: Document) -> None:
-    """persistentpodstate case 41: no topology any more changes nothing"""
+    """persistentpodstate case 41: a removed topology changes nothing"""
     assert list(planned(generated(), workload(annotations=annotations)).steps) == []
 
 

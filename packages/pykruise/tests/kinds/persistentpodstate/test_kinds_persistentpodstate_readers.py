@@ -1,4 +1,4 @@
-"""What is asked of a cluster: PersistentPodStates, the white list, workloads that are on it."""
+"""Reads of a cluster: PersistentPodStates, the white list, and workloads on it."""
 
 import asyncio
 import random
@@ -25,7 +25,7 @@ SERVICE = GroupKind("", "Service")
 
 @asynccontextmanager
 async def cluster() -> AsyncIterator[Place]:
-    """Services, and a kind that is not served, are on the white list."""
+    """A white list with Services, and with a kind that is not served."""
     async with small_cluster(nodes=0) as place:
         await place.create(NAMESPACES, {"metadata": {"name": OWN}})
         configuration = {"metadata": {"name": CONFIGURATION}, "data": {STATEFUL_KINDS: SERVICES}}
@@ -112,7 +112,7 @@ async def test_both_readers_see_the_same_and_the_one_with_a_cache_costs_no_reque
         try:
             await asyncio.sleep(5)
             assert await cached.list_states("default") == ()
-            # when it is installed, and used
+            # when the kind is installed, and an object exists
             await install(place)
             await place.create(PERSISTENT_POD_STATES, state("web"))
             await place.create(PERSISTENT_POD_STATES, state("other"), namespace=OWN)

@@ -1,4 +1,4 @@
-"""What a record says, and what a plan says of pods that it leaves alone."""
+"""Contents of records, and pods that a plan leaves unchanged."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ BOTH = {"requiredPersistentTopology": {"keys": ["zone", "host"]}}
 
 
 def world(stored: Document | None = None, *, replicas: int = 3, **spec: Any) -> StateWorld:
-    """Node n0 of zone z0, and a PersistentPodState with these records."""
+    """Node n0 in zone z0, and a PersistentPodState with these records."""
     state_world = StateWorld(replicas=replicas, **spec)
     state_world.put_node("n0", zone="z0")
     assert state_world.state is not None
@@ -28,7 +28,7 @@ def skipped(plan: Plan) -> dict[str, Code]:
 
 
 def test_a_record_has_no_empty_fields() -> None:
-    # given a node without a label that counts, and a pod without an annotation that does
+    # given a node without a recorded label, and a pod without a recorded annotation
     state_world = world(**BOTH, **IP)
     state_world.put_node("n0", rack="r0")
     state_world.put_pod(0, node="n0", annotations={"x": "y"})
@@ -61,7 +61,7 @@ def test_an_annotation_that_is_recorded_from_now_on_is_taken() -> None:
     state_world.sync(times=1)
     record = {"nodeName": "n0", "nodeTopologyLabels": {"zone": "z0"}, "annotations": {"ip": "1.1.1.1"}}
     assert state_world.records == {"web-0": record}
-    # and a record with it costs no write
+    # and an equal record needs no write
     assert state_world.plan().status == (state_world.state or {})["status"]
 
 

@@ -1,4 +1,4 @@
-"""What is looked at for a PersistentPodState: its workload and its namesakes, pods, nodes, and annotations of pods."""
+"""Snapshots of a PersistentPodState: its workload, workloads of the same name, pods, nodes, and annotations of pods."""
 
 import random
 from collections.abc import Iterable
@@ -110,8 +110,7 @@ def pod(
 
 
 class Cluster:
-    """Caches, and the API server behind them, which has the same unless it is said. `meanwhile`: happens when that is
-    asked."""
+    """Caches, and an API server with the same objects, unless the test changes one. A read calls `meanwhile`."""
 
     def __init__(
         self,
@@ -139,14 +138,14 @@ class Cluster:
             self.show(views, *of_kind)
 
     def show(self, views: Views[Any], *documents: Document, synced: bool = True) -> None:
-        """Have a cache show these objects from now on."""
+        """Let a cache show these objects from now on."""
         project = views.projector()
         self.mirrors[views] = Listed(
             views, [project(encode(document)) for document in documents], synced=synced
         )
 
     def show_pods(self, *pods: Document) -> None:
-        """Caches and API server have these pods."""
+        """Let the caches and the API server have these pods."""
         self.show(POD_VIEWS, *pods)
         self.stored |= {("Pod", pod["metadata"]["name"]): pod for pod in pods}
 
@@ -248,7 +247,7 @@ async def test_a_persistentpodstate_without_a_target_has_no_workload(broken: Doc
 
 
 async def test_ordinals_begin_at_the_start_of_the_workload_that_is_named() -> None:
-    """LIFT-9: of the advanced one behind its gate"""
+    """LIFT-9: for the advanced StatefulSet, with its gate"""
     workloads = [workload(ordinals={"start": 5}), workload(api_version=APPS, ordinals={"start": 7})]
     for api_version, start_ordinal, start in ((KRUISE, False, 0), (KRUISE, True, 5), (APPS, False, 7)):
         cluster = Cluster(state(api_version=api_version), workloads=workloads)
@@ -319,7 +318,7 @@ async def test_a_kind_that_is_watched_now_costs_no_request() -> None:
     assert (result.workload.replicas, result.workload.api_version) == (2, GAMES)
     assert (names(result), result.namesakes) == (["web-0"], [result.workload])
     assert (result.polls_after, cluster.asked) == (None, [])
-    # and where it is not there
+    # and when it does not exist
     cluster.show(views)
     result = await cluster.seen()
     assert (result.workload, result.namesakes, result.polls_after) == (None, [], None)
@@ -339,7 +338,7 @@ async def test_a_kind_that_cannot_be_watched_is_read_every_ten_seconds(mirror: s
     assert result.workload is not None
     assert (result.workload.replicas, names(result), result.namesakes) == (2, ["web-0"], [])
     assert result.polls_after == plan_state(result).requeue_after_s == 10.0
-    # and so it is when it is gone
+    # and also when it is deleted
     del cluster.stored["GameSet", "web"]
     result = await cluster.seen()
     assert (result.workload, result.polls_after) == (None, 10.0)
@@ -354,7 +353,7 @@ async def test_a_missing_node_is_retried_earlier_than_the_workload_is_polled() -
 
 @pytest.mark.parametrize(("text", "problem"), [("{", "cannot be read"), ("", "not on the white list")])
 async def test_records_outlive_what_is_written_into_the_white_list(text: str, problem: str) -> None:
-    """persistentpodstate case 26: nothing is decided, and it is tried again"""
+    """persistentpodstate case 26: the snapshot fails, and is tried again"""
     cluster = of_game_set()
     cluster.stored["ConfigMap", CONFIGURATION]["data"][STATEFUL_KINDS] = text
     with pytest.raises(StateGatherError, match=problem):
@@ -372,7 +371,7 @@ async def test_annotations_are_read_of_ready_pods_on_a_node_once_for_each_versio
     for _ in range(2):
         assert (await cluster.seen()).annotations == {"p-0": {"ip": "1.1.1.1"}}
     assert cluster.asked == ["web-0"]
-    # when it is changed
+    # when the pod has changed
     cluster.show_pods(pod(0, version=6, ip="2.2.2.2"), *others)
     assert (await cluster.seen()).annotations == {"p-0": {"ip": "2.2.2.2"}}
     assert cluster.asked == ["web-0", "web-0"]
@@ -393,7 +392,7 @@ async def test_annotations_of_deleted_pods_are_forgotten() -> None:
 
 @pytest.mark.parametrize("case", ["the API server does not answer", "it is gone", "another one has its name"])
 async def test_unreadable_annotations_keep_the_record_and_are_read_again(case: str) -> None:
-    """What is recorded of a pod is for the one that comes in its place, however early that is."""
+    """The record of a pod is for its successor, even if the successor comes early."""
     # given
     record = {"nodeName": "n1", "nodeTopologyLabels": {"zone": "z1"}, "annotations": {"ip": "1.1.1.1"}}
     document = state(**RECORDS_IP)

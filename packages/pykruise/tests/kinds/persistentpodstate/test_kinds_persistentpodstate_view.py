@@ -1,4 +1,4 @@
-"""PersistentPodStates and workloads, as caches keep them."""
+"""PersistentPodStates and workloads in the caches."""
 
 from typing import Any
 

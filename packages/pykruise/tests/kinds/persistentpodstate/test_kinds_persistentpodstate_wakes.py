@@ -1,4 +1,4 @@
-"""Which changes of pods and workloads wake a PersistentPodState."""
+"""Changes of pods and workloads that wake a PersistentPodState."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ from support.wakes import Woken
 
 
 def pod(*, is_owned: bool = True, is_ready: bool = True, **metadata: Any) -> PodView:
-    """web-0, of the workload or of nobody."""
+    """The pod web-0, owned by the workload or without an owner."""
     world = StateWorld()
     world.put_pod(0, node="n0", ready=is_ready)
     (document,) = world.pods.values()
@@ -75,7 +75,7 @@ def named(name: str, **spec: Any) -> StateView:
 
 
 def among(*states: StateView) -> Woken:
-    """What events wake of these; one that cannot be read is always among them."""
+    """Events for these PersistentPodStates, and for one that is unreadable."""
     return Woken(KIND, {STATE_VIEWS: [*states, named("broken", targetRef=3)]}, settings=StateSettings())
 
 
@@ -105,7 +105,7 @@ def node(number: int, labels: dict[str, str] | None = None) -> NodeView:
 
 
 def recording_n0() -> StateView:
-    """One that records zone and host of n0."""
+    """A PersistentPodState that records zone and host of n0."""
     world = StateWorld(requiredPersistentTopology={"keys": ["zone", "host"]})
     assert world.state is not None
     world.state["status"] = {"podStates": {"web-0": {"nodeName": "n0"}}}
@@ -165,7 +165,7 @@ def test_a_workload_enqueues_the_states_that_target_it_and_the_one_it_requests(
     old: RecordedWorkload | None, new: RecordedWorkload | None, woken: list[str]
 ) -> None:
     """LIFT-3, LIFT-4"""
-    # given one that remembers it, and one of another kind of workload
+    # given one that records pods of the workload, and one of another kind of workload
     states = among(named("theirs"), named("other", targetRef={**TARGET, "apiVersion": "apps/v1"}))
     # then
     assert states.by(WORKLOAD_VIEWS[ADVANCED], old, new) == sorted(woken)

@@ -44,7 +44,7 @@ def test_the_probe_whose_result_is_reported_first_sets_the_condition() -> None:
     # when
     of_game = find_conflicts(GAME, entries, {"other": OTHER}, results=results)
     of_other = find_conflicts(OTHER, entries, {"game": GAME}, results=results)
-    # then the report decides, as for the conditions that are written
+    # then the order of the report decides, as for the written conditions
     assert of_game == {"uid-web-0": ProbeConflict("game.io/idle", "idle", "other")}
     assert of_other == {}
 
@@ -113,7 +113,7 @@ def reported(*names: str, namespace: str = "shop") -> list[PodProbeStatus]:
 def test_the_marker_of_the_earlier_result_loses_its_mark(field: str, what: str) -> None:
     on, off = marking("game", "on", field=field), marking("ops", "off", field=field)
     results = reported("game#idle", "ops#idle")
-    # then the later result decides, as for the marks that are written
+    # then the later result decides, as for the written labels and annotations
     lost = OverwrittenMark(what, "traffic", "on", "off", "ops", "idle")
     assert find_overwritten_marks(on, {"ops": off}, results=results) == {"uid-web-0": lost}
     assert find_overwritten_marks(off, {"game": on}, results=results) == {}

@@ -1,4 +1,4 @@
-"""What new pods say to virtual nodes."""
+"""Annotations of new pods for virtual nodes."""
 
 import asyncio
 import json
@@ -102,7 +102,7 @@ def test_a_pod_without_containers_has_nothing_to_check(spec: Any) -> None:
 
 
 class Markers:
-    """Those of a namespace, or an error."""
+    """A reader of these markers, or one that fails."""
 
     def __init__(self, *markers: MarkerView, is_down: bool = False) -> None:
         self._found = markers
@@ -129,7 +129,7 @@ def test_only_markers_of_the_pods_namespace_count() -> None:
     step = injection(Markers(marker()))
     assert created(step, "shop") is not None
     assert created(step, "elsewhere") is None
-    # the pod itself knows best
+    # the namespace in the pod precedes that of the request
     said = {**POD, "metadata": {**POD["metadata"], "namespace": "shop"}}
     assert created(step, "elsewhere", said) is not None
 

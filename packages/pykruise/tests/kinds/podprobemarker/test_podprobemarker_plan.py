@@ -1,4 +1,4 @@
-"""What is done for a PodProbeMarker, as values."""
+"""Plans of a PodProbeMarker, without a cluster."""
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,7 +26,7 @@ VIRTUAL = {"type": "virtual-kubelet"}
 
 
 class Annotations:
-    """An API server whose pods have these annotations; it counts questions."""
+    """An API server whose pods have these annotations; it counts the requests."""
 
     def __init__(self, **annotations: str) -> None:
         self._annotations = annotations
@@ -59,7 +59,7 @@ def planned(
 
 
 def patches(plan: Plan, purpose: Purpose) -> dict[str, Patch]:
-    """By subject: the writes for a purpose."""
+    """The patches for a purpose, by the subject of their chain."""
     stages = [stage for stage in plan.stages if stage.purpose is purpose]
     return {
         chain.subject: step.action
@@ -71,7 +71,7 @@ def patches(plan: Plan, purpose: Purpose) -> dict[str, Patch]:
 
 
 def entries_of(plan: Plan) -> dict[str, Any]:
-    """By node: the entries as they are to be."""
+    """The entries that the plan writes, by node."""
     asked = patches(plan, Purpose.ASK_TO_PROBE)
     assert all(patch.resource_version == "9" for patch in asked.values())
     return {name: patch.body["spec"]["podProbes"] for name, patch in asked.items()}
@@ -309,7 +309,7 @@ def test_a_pod_on_a_virtual_node_that_nothing_probes_is_reported(
     assert [(reason.code, says in reason.remedy) for reason in plan.skipped.values()] == (
         [(Code.NO_AGENT, True)] if says else []
     )
-    # and a node that is late later is looked at then
+    # and the plan is due again when a node with a later deadline may be late
     assert plan.requeue_after_s == (delay_s - 60 if delay_s else None)
 
 

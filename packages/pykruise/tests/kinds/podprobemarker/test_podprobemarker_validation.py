@@ -1,4 +1,4 @@
-"""What is wrong with a PodProbeMarker, by field."""
+"""Errors of a PodProbeMarker, by field."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Which markers and NodePodProbes an event enqueues."""
+"""Events that enqueue markers and NodePodProbes."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -101,7 +101,7 @@ def test_a_pod_enqueues_markers_only_when_an_entry_must_change(
 def test_only_conditions_of_probes_on_virtual_nodes_enqueue_a_marker(
     old: PodView | None, new: PodView | None, on: bool | None, expected: set[Key]
 ) -> None:
-    """containers 6.3. `on`: whether the node is virtual; None: nobody knows it"""
+    """containers 6.3. `on`: whether the node is virtual; None: the node is unknown"""
     labels = {"type": "virtual-kubelet"} if on else {}
     there = {
         NODE_VIEWS: [] if on is None else [node(labels=labels)],
@@ -134,7 +134,7 @@ def test_a_new_nodepodprobe_enqueues_all_markers_and_a_changed_one_those_of_its_
 
 
 def test_a_created_deleted_or_virtualized_node_enqueues_all_markers() -> None:
-    """Which of its pods are checked by an agent"""
+    """The node decides which of the pods an agent checks"""
 
     def of(old: Any, new: Any) -> set[Any]:
         return woken(KIND, NODE_VIEWS, old, new, settings=PodProbeMarkerSettings())

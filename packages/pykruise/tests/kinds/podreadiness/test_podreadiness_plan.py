@@ -1,4 +1,4 @@
-"""KruisePodReady of pods that no workload here looks after."""
+"""KruisePodReady of pods without a workload of OpenKruise."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -23,7 +23,7 @@ def pod(
     condition: str = "",
     **metadata: Any,
 ) -> PodView:
-    """`owner`: apiVersion and kind; `condition`: status of KruisePodReady, empty: it has none."""
+    """A pod. `owner`: its apiVersion and kind; `condition`: status of KruisePodReady, empty if it has none."""
     if owner is not None:
         version, kind = owner
         reference = {"apiVersion": version, "kind": kind, "name": "o", "uid": "o1", "controller": True}

@@ -1,4 +1,4 @@
-"""What is refused of a PodUnavailableBudget, and what is not. Numbers are cases of the specification."""
+"""PodUnavailableBudgets that are refused, and allowed ones. Numbers are cases of the specification."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -33,7 +33,7 @@ TOTAL = f"metadata.annotations[{PROTECT_TOTAL_REPLICAS}]"
 def causes(
     doc: Document, *, old: Document | None = None, others: tuple[Document, ...] = ()
 ) -> Sequence[Cause]:
-    """What is wrong; empty: it is allowed."""
+    """The errors; empty if the budget is allowed."""
     reader = BudgetServer(*others).replica()
     refused = at_once(build_validating_review(reader), request(POD_UNAVAILABLE_BUDGETS, doc, old=old)).refusal
     if refused is None:
@@ -44,7 +44,7 @@ def causes(
 
 
 def fields(doc: Document, *, old: Document | None = None, others: tuple[Document, ...] = ()) -> list[str]:
-    """Where the errors are."""
+    """Fields with an error."""
     return [cause.field for cause in causes(doc, old=old, others=others)]
 
 
@@ -139,19 +139,19 @@ def test_a_workload_has_one_budget_in_any_version_case_9() -> None:
         (selecting(app="a"), selecting(app="b"), []),  # podunavailablebudget case 10
         (among("a", "b"), selecting(app="a"), ["spec.selector"]),
         (selecting(app="a"), selecting(app="a", tier="x"), []),  # podunavailablebudget case 11
-        # every key has to be able to agree
+        # every key must allow a common value
         (selecting(app="a", tier="x"), selecting(app="a", tier="x"), ["spec.selector"]),
         (selecting(app="a", tier="x"), selecting(app="a", tier="y"), []),
         (selecting(app="a", tier="x"), selecting(app="b", tier="x"), []),
-        # a label goes before expressions of its key
+        # a label precedes expressions of its key
         ({**selecting(app="a"), **among("b")}, selecting(app="b"), []),
         ({**selecting(app="a"), **among("b")}, selecting(app="a"), ["spec.selector"]),
         ({**selecting(app="a"), **but_not("c")}, selecting(app="b"), []),
         ({**selecting(app="a"), **but_not("c")}, selecting(app="a"), ["spec.selector"]),
-        # some values are left over, or none
+        # some values remain, or none
         (among("a", "b"), but_not("a"), ["spec.selector"]),
         (among("a", "b"), but_not("a", "b", "c"), []),
-        # one that was stored without a selector that means anything is in nobody's way
+        # a budget that was stored without a usable selector blocks no other budget
         (selecting(app="a"), {"matchLabels": {}}, []),
         (selecting(app="a"), {"matchExpressions": [{"key": "app", "operator": "Nope"}]}, []),
         ({"matchLabels": {}}, {"matchLabels": {}}, ["spec.selector"]),
@@ -166,7 +166,7 @@ def test_a_budget_conflicts_neither_with_itself_nor_with_the_other_form_case_12(
     doc = budget(maxUnavailable=1)
     assert fields(doc, others=(doc,)) == []
     assert fields(doc, others=(budget("other", target=DEPLOYMENT, maxUnavailable=1),)) == []
-    # even where that one was stored with both
+    # even if that budget was stored with both
     both = {**TARGETED["spec"], "selector": selecting(app="web")}
     assert fields(doc, others=({**budget("other"), "spec": both},)) == []
 
@@ -230,7 +230,7 @@ NO_NUMBER = {PROTECT_TOTAL_REPLICAS: "many"}
 def test_a_stored_invalid_budget_blocks_only_changes_of_the_invalid_fields(
     old: Document, new: Document, wrong: list[str]
 ) -> None:
-    """Here it says neither how many pods may go nor, in its annotation, how many there are."""
+    """The budget has neither an amount in its spec nor a total in its annotation."""
     assert [field for field in fields(new, old=old) if field != "metadata.name"] == wrong
 
 
@@ -275,7 +275,7 @@ def of_v1alpha1(**annotations: str) -> Document:
         (None, {"total": "4294967296"}, [TOTAL]),
         (None, {"total": "9" * 5_000}, [TOTAL]),
         (None, {"total": "9"}, []),
-        # what is stored does not stand in the way of other changes
+        # a stored invalid value does not block other changes
         ({"operations": "BOGUS"}, {"operations": "BOGUS"}, []),
         ({"total": "many"}, {"total": "many"}, []),
         ({"operations": "BOGUS"}, {"operations": "OTHER"}, [OPERATIONS]),
@@ -323,7 +323,7 @@ def test_fields_become_annotations_in_v1alpha1_and_stale_ones_are_removed_cases_
     ],
 )
 def test_empty_or_invalid_fields_become_no_annotations(spec: Document) -> None:
-    """Of a budget that was stored before it was validated"""
+    """The budget was stored before it was validated"""
     annotations = CONVERSION.to_spoke(deep_copy(budget(maxUnavailable=1, **spec)))
     assert not annotations["metadata"].get("annotations")
     assert annotations["spec"].keys() == {"selector", "maxUnavailable"}
@@ -380,11 +380,11 @@ def test_the_total_of_the_annotation_is_a_number_and_that_of_the_field() -> None
     assert fields(doc("many")) == [TOTAL]
     assert fields(doc("9", protectTotalReplicas=8)) == [TOTAL]
     assert fields(doc("9", protectTotalReplicas=9)) == []
-    # and a client that changes the field need not know of an annotation that was there before (pitfall 14)
+    # a client that changes the field need not know an older annotation (pitfall 14)
     assert fields(doc("9", protectTotalReplicas=8), old=doc("9", protectTotalReplicas=9)) == []
-    # but the annotation has to agree once it is changed
+    # but a changed annotation must agree with the field
     assert fields(doc("9", protectTotalReplicas=8), old=doc("7", protectTotalReplicas=7)) == [TOTAL]
-    # without the field it is alone
+    # without the field, only the annotation counts
     assert fields(doc("9")) == []
 
 

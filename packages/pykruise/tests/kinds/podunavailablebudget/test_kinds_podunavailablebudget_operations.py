@@ -1,4 +1,4 @@
-"""What an update does to a pod, and which budget a new pod is tied to. Numbers are cases of the specification."""
+"""The effect of an update on a pod, and the budget of a new pod. Numbers are cases of the specification."""
 
 from typing import Any
 
@@ -65,7 +65,7 @@ def test_an_update_without_a_spec_change_or_mark_is_not_an_operation_case_43(
     [
         (sized(main(SMALL)), sized(main(LARGE))),  # podunavailablebudget case 46
         (sized(main(SMALL, {"cpu": "4"})), sized(main(SMALL, {"cpu": "5"}))),
-        # one of them alone; and other amounts that are the same
+        # one of the two resources; and another resource that stays the same
         (
             sized(main({**SMALL, "ephemeral-storage": "1Gi"})),
             sized(main({**SMALL, "cpu": "2", "ephemeral-storage": "1024Mi"})),
@@ -75,7 +75,7 @@ def test_an_update_without_a_spec_change_or_mark_is_not_an_operation_case_43(
         (sized(main(SMALL)), sized(main({"cpu": "1"}))),
         (sized(main({"cpu": "1"})), sized(main(SMALL))),
         (sized(main(SMALL), main(name="log")), sized(main(LARGE), main(name="log"))),
-        # the policy says nothing, that no restart is needed, or is about another resource
+        # no policy, a policy without restart, or a policy for another resource
         *(
             (sized(main({"cpu": "1"}, **item)), sized(main({"cpu": "2"}, **item)))
             for item in (
@@ -87,9 +87,9 @@ def test_an_update_without_a_spec_change_or_mark_is_not_an_operation_case_43(
                 policy("memory", "RestartContainer"),
             )
         ),
-        # of the API's own pods
+        # pods from the API server
         (sized(main(SMALL), annotations={SOURCE: "api"}), sized(main(LARGE), annotations={SOURCE: "api"})),
-        # the class goes by init containers too, and these stay
+        # init containers count for the QoS class too, and are unchanged
         (
             sized(main(SMALL, SMALL), initContainers=[main(name="init")]),
             sized(main(LARGE, SMALL), initContainers=[main(name="init")]),
@@ -107,7 +107,7 @@ def test_amounts_of_cpu_and_memory_alone_are_a_resize_case_46(old: Document, new
         (sized(main(SMALL)), sized(main(LARGE), labels=UNAVAILABLE)),
         (sized(main(SMALL)), sized(main(LARGE, image="web:2"))),  # podunavailablebudget case 44
         (sized(main(SMALL)), sized(main(LARGE), nodeName="n2")),
-        # a container that restarts for it (podunavailablebudget case 48)
+        # a container that restarts because of its policy (podunavailablebudget case 48)
         (
             sized(main({"cpu": "1"}, **policy("cpu", "RestartContainer"))),
             sized(main({"cpu": "2"}, **policy("cpu", "RestartContainer"))),
@@ -116,20 +116,20 @@ def test_amounts_of_cpu_and_memory_alone_are_a_resize_case_46(old: Document, new
             sized(main(name="log"), main(SMALL, **policy("memory", "RestartContainer"))),
             sized(main(name="log"), main(LARGE, **policy("memory", "RestartContainer"))),
         ),
-        # the policy changes with it
+        # the policy changes too
         (
             sized(main({"cpu": "1"}, **policy("cpu", "RestartContainer"))),
             sized(main({"cpu": "2"}, **policy("cpu", "NotRequired"))),
         ),
-        # another class (podunavailablebudget case 49)
+        # another QoS class (podunavailablebudget case 49)
         (sized(main(SMALL)), sized(main(SMALL, SMALL))),
         (sized(main()), sized(main(SMALL))),
-        # amounts of others (podunavailablebudget case 50), also where they come or go
+        # other resources (podunavailablebudget case 50), also when they are added or removed
         (sized(main({**SMALL, "ephemeral-storage": "1"})), sized(main({**SMALL, "ephemeral-storage": "2"}))),
         (sized(main({**SMALL, "ephemeral-storage": "1"})), sized(main(SMALL))),
         (sized(main(SMALL)), sized(main({**SMALL, "ephemeral-storage": "1"}))),
         (sized(main(SMALL, {"gpu": "1"})), sized(main(SMALL, {"gpu": "2"}))),
-        # static and mirror pods, by either
+        # static and mirror pods, before or after
         (sized(main(SMALL), annotations={SOURCE: "file"}), sized(main(LARGE))),
         (sized(main(SMALL)), sized(main(LARGE), annotations={SOURCE: "file"})),
         # init containers change

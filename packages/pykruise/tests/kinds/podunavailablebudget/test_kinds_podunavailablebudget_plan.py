@@ -1,4 +1,4 @@
-"""What the controller of a budget counts, marks and reports. Numbers are cases of the specification."""
+"""Plans of a budget: counts, annotations of its pods, and events. Numbers are cases of the specification."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -41,7 +41,7 @@ def status_of(doc: Document, pods: Iterable[Document], replicas: int, **fields: 
 
 
 def figures(status: dict[str, Any]) -> tuple[int, int, int, int]:
-    """Total, desired, current, allowed."""
+    """Total, desired, current and allowed pods of the status."""
     return (
         status["totalReplicas"],
         status["desiredAvailable"],
@@ -101,7 +101,7 @@ def test_an_update_that_does_not_show_counts_again_case_26() -> None:
     result = status_of(budget(maxUnavailable="30%", status=records), ready(10), 10)
     assert "unavailablePods" not in result
     assert result["currentAvailable"] == 10
-    # which is no reason to report anything: the pods stay
+    # and there is no event, because the pods stay
     doc = budget(maxUnavailable="30%", status=records)
     assert events(plan_budget(world(doc, ready(10), [workload(CLONE_SET, 10)]))) == []
 
@@ -116,7 +116,7 @@ def test_a_pod_that_was_not_deleted_counts_again_and_is_reported_case_27() -> No
     assert plan.status is not None
     assert plan.status["disruptedPods"] == {"p1": ago(5)}
     assert plan.status["currentAvailable"] == 9
-    # and the other one is looked at when its time is over
+    # and the other record sets the requeue
     assert plan.requeue_after_s == 15
 
 
@@ -132,7 +132,7 @@ def made_anew(document: Document) -> Document:
         ({"disruptedPods": {"p0": ago(20)}}, ["Pod p0"]),
         ({"unavailablePods": {"p0": ago(9)}}, []),
         ({"unavailablePods": {"p0": ago(10)}}, ["Pod p0"]),
-        # the other record holds it down still
+        # the other record still holds the pod
         ({"disruptedPods": {"p0": ago(15)}, "unavailablePods": {"p0": ago(15)}}, []),
         ({"disruptedPods": {"gone": ago(99)}}, []),
     ],
@@ -148,7 +148,7 @@ def test_a_pod_is_read_only_after_its_records_have_expired(
     )
     world(doc, ready(2), known, live=live)
     assert live.asked == asked
-    # and not when it is known to go
+    # and not when it is known to terminate
     live = Stored(ready(2))
     world(doc, ready(2, deleting=True), known, live=live)
     assert live.asked == []
@@ -161,34 +161,34 @@ def test_a_pod_is_read_only_after_its_records_have_expired(
         ({"disruptedPods": {"p0": ago(21)}}, [tied("p0", deleting=True, version=2)], 9),
         ({"unavailablePods": {"p0": ago(11)}}, [tied("p0", ready=False, version=2)], 9),
         ({"unavailablePods": {"p0": ago(11)}}, [tied("p0", version=2)], 10),
-        # and a pod that was made anew under its name is another one
+        # and a recreated pod of the same name is another pod
         ({"unavailablePods": {"p0": ago(11)}}, [made_anew(tied("p0", version=2))], 9),
     ],
 )
 def test_an_expired_record_frees_no_budget_before_the_pod_is_read(
     status: Document, stored: list[Document], current: int
 ) -> None:
-    # given a watch of pods that hangs: ten of them seem to serve
+    # given a watch of pods that hangs: ten pods seem to serve
     known, remembered = [workload(CLONE_SET, 10)], Memories()
     fields: dict[str, Any] = {"stored": stored, "memories": remembered}
     plan = plan_budget(world(budget(maxUnavailable=1, status=status), ready(10), known, **fields))
     assert plan.status is not None
     assert plan.status["currentAvailable"] == current
     assert "NotDeleted" not in events(plan)
-    # and what was seen counts for as long as the watch has not reported it
+    # and the read pod counts until the watch has reported it
     later = budget(maxUnavailable=1, status=plan.status)
     assert plan_budget(world(later, ready(10), known, **fields)).status is None
 
 
 def test_the_pod_read_from_the_api_server_counts_until_the_watch_shows_a_newer_one() -> None:
-    # given a pod that does not serve, which the watch has not reported
+    # given a pod that does not serve, unknown to the watch
     known = [workload(CLONE_SET, 10)]
     doc = budget(maxUnavailable=1, status={"unavailablePods": {"p0": ago(11)}})
     seen = [tied("p0", ready=False, version=2)]
     plan = plan_budget(world(doc, ready(10), known, stored=seen))
     assert plan.status is not None
     assert plan.status["currentAvailable"] == 9
-    # when the watch reports that it serves again, or that it is gone
+    # when the watch reports that it serves again, or that it is deleted
     for pods, current in (([tied("p0", version=3), *ready(9, first=1)], 10), (ready(9, first=1), 9)):
         again = Memories()
         plan_budget(world(doc, ready(10), known, stored=seen, memories=again))
@@ -275,9 +275,9 @@ def test_existing_pods_are_annotated_with_their_budget_cases_56_57() -> None:
         )
     )
     assert all(note.warning for note in plan.notes)
-    # those without a budget, and of one that no longer exists (pitfall 7)
+    # pods without a budget, and pods of a deleted budget (pitfall 7)
     assert marks(plan) == {"new": build_related_annotations("pub"), "gone": build_related_annotations("pub")}
-    # and a pod of two budgets gets an event (pitfall 12)
+    # and a pod with another budget gets an event (pitfall 12)
     assert events(plan) == ["PodsOfAnotherBudget"]
     assert [*plan.skipped] == ["other"]
 
@@ -288,7 +288,7 @@ def test_existing_pods_are_annotated_with_their_budget_cases_56_57() -> None:
         (budget("other", selector={"matchLabels": {"app": "db"}}, maxUnavailable=1), True),
         (budget("other", target=DEPLOYMENT, maxUnavailable=1), True),
         (budget("other", target=CLONE_SET, maxUnavailable=1), False),
-        # the pods of a kind that is not cached, or of an unreadable selector, are not known
+        # the pods of an uncached kind, or of an unreadable selector, are unknown
         (budget("other", target=("acme.io/v1", "Game", "other"), maxUnavailable=1), False),
         (budget("other", selector={"matchLabels": "app=db"}, maxUnavailable=1), False),
     ],
@@ -348,7 +348,7 @@ def test_unreadable_amounts_leave_the_status_unchanged(spec: Any) -> None:
     plan = plan_budget(world(budget(**spec), [pod("p0")], [workload(CLONE_SET, 1)]))
     assert plan.status is None
     assert [(note.reason, note.warning) for note in plan.notes] == [("CalculateExpectedPodCountFailed", True)]
-    # but its pods are tied to it
+    # but its pods get its annotation
     assert set(marks(plan)) == {"p0"}
 
 
@@ -369,7 +369,7 @@ def test_the_requeue_is_for_the_first_expiring_record_or_the_poll_of_a_workload(
 
 
 def test_an_updated_pod_under_another_tag_counts_as_available_after_its_grace_time() -> None:
-    # given a new image that runs under another tag, for which ten seconds are waited
+    # given a new image under another tag, with a wait of ten seconds
     state = {
         "revision": "r",
         "updateTimestamp": ago(1),
@@ -388,7 +388,7 @@ def test_an_updated_pod_under_another_tag_counts_as_available_after_its_grace_ti
 def test_a_record_of_the_second_in_which_its_pod_was_created_is_kept(
     created_s_ago: float | None, is_kept: bool
 ) -> None:
-    """Times of records have no fractions."""
+    """Times in records have no fractions of a second."""
     made = tied("p0", created_s_ago=created_s_ago or 0)
     if created_s_ago is None:
         made["metadata"]["creationTimestamp"] = None

@@ -1,4 +1,4 @@
-"""What admission of pods has to know: read from the API server each time, or from a cache of budgets."""
+"""Readers for the admission of pods: from the API server each time, or from a cache of budgets."""
 
 import asyncio
 import random
@@ -28,14 +28,14 @@ KEY = Key(NAMESPACE, "pub")
 
 
 def new(doc: Document) -> Document:
-    """As a client writes it."""
+    """The document as a client creates it, without uid and resourceVersion."""
     metadata = {key: value for key, value in doc["metadata"].items() if key not in ("uid", "resourceVersion")}
     return {**doc, "metadata": metadata}
 
 
 @asynccontextmanager
 async def cluster() -> AsyncIterator[Cluster]:
-    """One with a budget of app=web."""
+    """A cluster with a budget of app=web."""
     async with Cluster(ClusterSettings(nodes=0), rng=random.Random(1)) as cluster:
         client = cluster.client
         await client.create(CUSTOM_RESOURCE_DEFINITIONS, "", *crds_of([POD_UNAVAILABLE_BUDGETS]))
@@ -89,7 +89,7 @@ async def test_both_readers_return_the_deployment_of_a_replicaset(*, is_cached: 
 async def store(
     cluster: Cluster, resource: Resource, doc: Document, *, of: OwnerReference | None = None
 ) -> OwnerReference:
-    """A workload, as what belongs to it names it."""
+    """Create a workload. Returns the reference of its children to it."""
     doc["spec"]["template"]["spec"] = {"containers": [{"name": "main", "image": "web:1"}]}
     if of is not None:
         doc["metadata"]["ownerReferences"] = [of.to_document()]

@@ -1,4 +1,4 @@
-"""Which events are about which budget. The table is that of the specification."""
+"""Events that wake a budget. The table is that of the specification."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -43,7 +43,7 @@ def woken(
     budgets: Sequence[Document] = (SELECTING,),
     workloads: Sequence[Document] = (),
 ) -> list[Key | Later]:
-    """What a change of a pod or a workload enqueues."""
+    """Keys that a change of a pod or a workload enqueues."""
     settings = BudgetSettings()
     some = old or new
     assert some is not None
@@ -105,7 +105,7 @@ def test_a_new_pod_enqueues_the_budget_in_its_annotation_or_selecting_it() -> No
     assert woken(None, pod("p1")) == [KEY]
     assert woken(None, pod("p1", labels={"app": "other"})) == []
     assert woken(None, pod("p1"), budgets=[]) == []
-    # the one that it names is asked about it, whatever labels it has now
+    # the budget in its annotation counts, with any labels
     assert woken(None, tied("p1", labels={"app": "other"})) == [KEY]
 
 
@@ -129,7 +129,7 @@ OTHER = ("apps/v1", "Deployment", "web-1-other")
         (DEPLOYMENT, REPLICA_SET, DEPLOYMENT, True),
         # the ReplicaSet itself
         (REPLICA_SET, REPLICA_SET, DEPLOYMENT, True),
-        # a ReplicaSet that nobody controls, or another Deployment
+        # a ReplicaSet without a controller, or another Deployment
         (DEPLOYMENT, REPLICA_SET, None, False),
         (DEPLOYMENT, REPLICA_SET, OTHER, False),
         # another workload of the Deployment's name, or of the ReplicaSet's
@@ -156,7 +156,7 @@ def test_a_pod_enqueues_the_budget_that_targets_its_workload(
         (tied("p1"), tied("p1", ready=False)),
         (tied("p1"), tied("p1", labels={"unavailable-pod.kruise.io/drain": "true"})),
         (tied("p1"), tied("p1", phase="Failed")),
-        # one that did not serve counts no longer as one that should
+        # a failed pod no longer counts for the total
         (tied("p1", ready=False), tied("p1", ready=False, phase="Failed")),
     ],
 )
@@ -177,17 +177,17 @@ def test_other_changes_of_a_pod_enqueue_no_budget() -> None:
 
 
 def test_an_allowed_deletion_enqueues_the_budget_later_and_any_other_immediately() -> None:
-    # given a budget that has let it go
+    # given a budget that has allowed the deletion
     recorded = budget(maxUnavailable=1, status=allowed(0, disruptedPods={"p1": ago(1)}))
     (later,) = woken(tied("p1"), tied("p1", deleting=True), budgets=[recorded])
     assert later == Later(KEY, 5.0)
-    # and one that was not asked, since it does not guard deletions
+    # and a budget without a record of the deletion
     assert woken(tied("p1"), tied("p1", deleting=True)) == [KEY]
     assert woken(tied("p1"), None) == [KEY]
-    # and one that names no budget, or one that is gone
+    # and a pod without a budget, or with a deleted one
     assert woken(pod("p1"), pod("p1", deleting=True)) == [KEY]
     assert woken(tied("p1", to="gone"), None) == [KEY]
-    # and a pod that was on its way out before
+    # and a pod that was terminating before
     assert woken(tied("p1", deleting=True), None) == []
 
 
@@ -207,7 +207,7 @@ def test_a_workload_of_other_pods_enqueues_no_budget() -> None:
     four, five = workload(CLONE_SET, 4), workload(CLONE_SET, 5)
     other = budget(maxUnavailable=1, selector={"matchLabels": {"app": "other"}})
     assert woken(four, five, budgets=[other]) == []
-    # of one that was stored with both a target and a selector the target counts
+    # if both a target and a selector are stored, the target counts
     both = budget(maxUnavailable=1, target=DEPLOYMENT)
     both["spec"]["selector"] = {"matchLabels": {"app": "web"}}
     assert woken(four, five, budgets=[both]) == []

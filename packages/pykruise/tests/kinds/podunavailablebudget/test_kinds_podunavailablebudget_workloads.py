@@ -1,4 +1,4 @@
-"""How many pods there should be, and which they are: workloads that a budget names, and those that control its pods.
+"""The number of wanted pods, and the pods: for a workload that a budget names, or for the owners of its pods.
 Numbers are cases of the specification."""
 
 import random
@@ -74,7 +74,7 @@ def names(value: BudgetSnapshot) -> list[str]:
 
 
 def targeting(owner: Owner, *pods: Document, live: Stored | None = None, **fields: Any) -> BudgetSnapshot:
-    """The snapshot of a budget of this workload."""
+    """The snapshot of a budget that targets this workload."""
     return world(budget(target=owner, maxUnavailable=1), pods, live=live, **fields)
 
 
@@ -111,11 +111,11 @@ def test_pods_of_a_deployment_are_those_of_its_replicasets_case_33() -> None:
         return names(targeting(DEPLOYMENT, *pods, workloads=[deployment, *sets]))
 
     assert pods_with(first, other) == ["p1", "p2"]
-    # but not of one that goes, or that its selector does not mean
+    # but not those of a terminating ReplicaSet, or of one that its selector does not match
     assert pods_with(first, going(workload(SETS[1], 1, of=DEPLOYMENT))) == ["p1"]
     other["metadata"]["labels"] = {"app": "other"}
     assert pods_with(first, other) == ["p1"]
-    # and its own, where it has no ReplicaSet
+    # and the pods that it owns directly, if it has no ReplicaSet
     assert pods_with() == ["p3"]
 
 
@@ -124,17 +124,17 @@ def test_a_replicaset_has_its_own_pods_and_wants_what_its_deployment_wants() -> 
     sets = [workload(item, 2, of=DEPLOYMENT) for item in SETS]
     result = targeting(SETS[0], *pods, workloads=[workload(DEPLOYMENT, 9), *sets])
     assert (names(result), result.total) == (["p1"], 9)
-    # and nothing while the Deployment goes
+    # and no pods while the Deployment terminates
     result = targeting(SETS[0], *pods, workloads=[workload(DEPLOYMENT, 9, deleting=True), *sets])
     assert (names(result), result.total) == ([], 0)
-    # ReplicaSets of a ReplicaSet are none of its own
+    # a ReplicaSet has no pods of other ReplicaSets that it owns
     odd = [workload(SETS[0], 2), workload(SETS[1], 2, of=SETS[0])]
     assert names(targeting(SETS[0], *pods, workloads=odd)) == ["p1"]
-    # and a workload of another kind by that name wants what it says
+    # and a workload of another kind with that name has its own replicas
     clone_set = ("apps.kruise.io/v1beta1", "CloneSet", SETS[0][2])
     result = targeting(clone_set, workloads=[workload(DEPLOYMENT, 9), *sets, workload(clone_set, 3)])
     assert result.total == 3
-    # and what it wants itself where there is none
+    # and its own replicas if there is no Deployment
     result = targeting(SETS[0], *pods, workloads=[workload(item, 2) for item in SETS])
     assert (names(result), result.total) == (["p1"], 2)
 
@@ -161,7 +161,7 @@ def test_a_target_of_a_kind_that_is_no_longer_served_counts_as_missing() -> None
 
 
 def test_a_selector_counts_a_workload_once_and_only_the_one_that_controls_its_pods_case_29() -> None:
-    # given two ReplicaSets of a Deployment, a CloneSet, and pods of a workload that was made anew under its name
+    # given two ReplicaSets of a Deployment, a CloneSet, and pods of a workload that was recreated
     gone = tied("p4", owner=("apps.kruise.io/v1beta1", "CloneSet", "anew"))
     anew = workload(("apps.kruise.io/v1beta1", "CloneSet", "anew"), 5)
     anew["metadata"]["uid"] = "another"
@@ -199,9 +199,9 @@ def test_pods_of_a_workload_that_controls_none_are_selected_by_its_scale_case_35
     live = Stored([workload(ROLLOUT, 9)], scales=scale(4))
     result = targeting(ROLLOUT, *pods, live=live)
     assert (names(result), result.total, result.polls_after_s) == (["p1"], 4, 10)
-    # the scale says all
+    # the scale is enough
     assert "Rollout web" not in live.asked
-    # and own pods go before them
+    # and pods that the workload owns precede its selector
     assert names(targeting(ROLLOUT, *pods, tied("p4", owner=ROLLOUT), live=live)) == ["p4"]
 
 
@@ -218,11 +218,11 @@ def test_a_scale_that_selects_nothing_has_no_pods(selector: Any) -> None:
         (scale(4), (), 4, []),
         ({"web": {"metadata": {"uid": "uid-Rollout-web"}}}, (), 0, []),
         (scale(0), (), 0, []),
-        # it does not say how many it wants, or that may not be read
+        # its scale has no number, or may not be read
         (scale("4"), (), 0, ["Rollout web"]),
         ({}, (), 0, ["Rollout web"]),
         ({}, ("Rollout",), 0, ["Rollout web"]),
-        # it is another one by now, or goes
+        # it was recreated, or terminates
         (scale(4, uid="another"), (), 0, []),
         (scale(4, deletionTimestamp=ago(1)), (), 0, []),
     ],
@@ -233,7 +233,7 @@ def test_the_replica_count_of_an_uncached_owner_is_read_from_its_scale(
     live = Stored([workload(ROLLOUT, 9)], scales=scales, forbidden=forbidden)
     result = world(budget(maxUnavailable=1), [tied("p1", owner=ROLLOUT)], live=live)
     assert (names(result), result.total, list(result.unknown)) == (["p1"], total, unknown)
-    # and it is looked at again
+    # and it is read again
     assert result.polls_after_s == 10
 
 
@@ -307,9 +307,9 @@ def _listed(replicas: Any = 4, *, text: Document = ROLLOUTS, forbidden: Any = ()
         (_listed("4"), 0),
         (_listed(uid="another"), 0),
         (_listed(deletionTimestamp=ago(1)), 0),
-        # it may not be read: its scale may
+        # it may not be read, but its scale may
         (_listed(forbidden=["Rollout"]), 7),
-        # it is not on the list, or that cannot be read
+        # it is not on the list, or the list cannot be read
         (_listed(text=white_list('{"workloads": []}')), 7),
         (_listed(text=white_list("no json")), 7),
         (_listed(forbidden=["ConfigMap"]), 7),
@@ -325,13 +325,13 @@ def test_a_target_of_the_white_list_has_the_pods_that_it_controls() -> None:
     pods = [tied("p1", owner=ROLLOUT), tied("p2", owner=None)]
     result = targeting(ROLLOUT, *pods, live=_listed())
     assert (names(result), result.total) == (["p1"], 4)
-    # and where it is gone, none
+    # and none when it is deleted
     gone = Stored([ROLLOUTS])
     result = targeting(ROLLOUT, *pods, live=gone)
     assert (names(result), result.total, result.polls_after_s) == ([], 0, 10)
 
 
-# ── budgets that go ──────────────────────────────────────────────────────────
+# ── terminating budgets ──────────────────────────────────────────────────────
 
 
 def test_a_terminating_budget_reads_nothing() -> None:
@@ -354,7 +354,7 @@ def test_other_budgets_exclude_terminating_ones() -> None:
     others = [budget("other", maxUnavailable=1), budget("going", maxUnavailable=1, deleting=True)]
     result = world(budget(maxUnavailable=1), [tied("p1", to="going"), tied("p2", to="other")], others=others)
     assert result.others == {"other"}
-    # a pod of one that goes is taken over
+    # a pod of a terminating budget is taken over
     assert {step.action.key.name for step in plan_budget(result).steps} == {"p1"}
 
 
@@ -369,5 +369,5 @@ def test_a_budget_without_a_selector_that_can_be_read_has_no_pods() -> None:
     assert (names(result), result.total) == ([], 0)
     plan = plan_budget(result)
     assert [(note.reason, note.warning) for note in plan.notes] == [("InvalidSpec", True)]
-    # and what was allowed stays as it is
+    # and the status stays as it is
     assert (plan.stages, plan.status) == ((), None)

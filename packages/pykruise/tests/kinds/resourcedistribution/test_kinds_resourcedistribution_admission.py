@@ -1,4 +1,4 @@
-"""ResourceDistribution: what is refused, with its field path, and what is asked of an API server."""
+"""ResourceDistribution: rejections with their field paths, and the dry run on an API server."""
 
 import asyncio
 from typing import Any
@@ -186,11 +186,11 @@ def test_another_version_is_a_bad_request() -> None:
     assert answer.refusal.code == 400
 
 
-# ── what an API server says ──────────────────────────────────────────────────
+# ── the answer of an API server ──────────────────────────────────────────────
 
 
 class Asked:
-    """A trial that remembers what it was asked, and what it answers with."""
+    """A dry run with this error; it records its documents."""
 
     def __init__(self, error: Exception | None = None) -> None:
         self.error = error

@@ -1,4 +1,4 @@
-"""What a ResourceDistribution writes where, and what its status says. Cases: specification of admission, 8 and 11."""
+"""Plans of a ResourceDistribution: its writes and its status. Cases: specification of admission, 8 and 11."""
 
 from typing import Any
 
@@ -122,7 +122,7 @@ def reasons(plan: Plan) -> dict[str, str]:
 
 
 def test_all_namespaces_but_the_systems_and_those_excluded() -> None:
-    """8.3 step 2; admission cases 51 and 55: copies where none belongs go"""
+    """8.3 step 2; admission cases 51 and 55: copies in other namespaces are deleted"""
     plan = planned(
         distribution(allNamespaces=True, excludedNamespaces=named("b")),
         *("a", "b", "kube-system", "kube-public"),
@@ -168,7 +168,7 @@ def test_a_terminating_namespace_gets_nothing_and_is_not_cleaned() -> None:
 def test_a_manager_of_one_namespace_counts_no_other() -> None:
     plan = planned(distribution(includedNamespaces=named("a", "b")), "a", only_namespace="a")
     assert (written(plan), counts(plan)) == (["Create a"], (1, 0, 0))
-    # when its own namespace is not there
+    # when its own namespace does not exist
     plan = planned(distribution(includedNamespaces=named("a", "b")), only_namespace="a")
     # then
     assert (counts(plan), failed_in(plan)) == ((1, 0, 1), {"NamespaceNotExists": ["a"]})
@@ -195,7 +195,7 @@ def test_a_finalizer_that_holds_a_deleted_copy_is_a_failure(names: tuple[str, ..
     assert plan.skipped["b"].remedy.endswith("must remove it from Secret b/pull")
 
 
-# ── what is written ──────────────────────────────────────────────────────────
+# ── writes ───────────────────────────────────────────────────────────────────
 
 
 def test_a_new_copy_is_the_resource_with_its_owner() -> None:
@@ -217,7 +217,7 @@ def test_a_new_copy_is_the_resource_with_its_owner() -> None:
 
 
 def test_a_copy_that_differs_becomes_what_is_wanted_and_keeps_its_metadata() -> None:
-    """admission cases 52 and 8.5: the patch replaces what the copy holds, and merges the rest"""
+    """admission cases 52 and 8.5: the patch replaces the content of the copy, and merges the rest"""
     (step,) = planned(distribution(), "a", copies=(copy("a", secret(data={"other": "eA=="})),)).steps
     assert isinstance(step.action, Patch)
     assert step.action.patch_type is PatchType.STRATEGIC
@@ -253,7 +253,7 @@ def test_contents_are_compared_as_an_api_server_stores_them(
 
 
 def test_resources_of_other_owners_are_never_written() -> None:
-    """admission case 49: neither where a copy belongs nor where none does, and it is no reason to try again"""
+    """admission case 49: neither in a target namespace nor in another one, and without a retry"""
     view = distribution(includedNamespaces=named("a"))
     plan = planned(view, "a", "b", copies=(copy("a", owner="other"), copy("b", owner="")))
     assert (written(plan), failed_in(plan), plan.requeue_after_s) == ([], {"ConflictOccurred": ["a"]}, None)
@@ -278,7 +278,7 @@ def test_a_distribution_that_is_deleted_writes_nothing() -> None:
 
 
 def test_a_resource_that_cannot_be_read_writes_nothing() -> None:
-    """8.3 step 1: it is said, as a warning"""
+    """8.3 step 1: an event reports it, as a warning"""
     plan = planned(distribution(secret(kind="Deployment")), "a", copies=(copy("a"),))
     assert (written(plan), plan.status, plan.requeue_after_s) == ([], None, None)
     assert plan.waiting is not None
@@ -287,7 +287,7 @@ def test_a_resource_that_cannot_be_read_writes_nothing() -> None:
     assert (note.warning, note.message) == (True, plan.waiting.message)
 
 
-# ── what goes wrong ──────────────────────────────────────────────────────────
+# ── failures ─────────────────────────────────────────────────────────────────
 
 
 def test_namespaces_do_not_wait_for_each_other() -> None:
@@ -357,7 +357,7 @@ def test_a_failed_deletion_is_reported_without_a_failed_target() -> None:
 
 
 def test_a_write_that_failed_holds_back_no_other() -> None:
-    """An immutable copy cannot be updated: it can be deleted at once, and made again when a user has deleted it"""
+    """An immutable copy cannot be updated; it can be deleted immediately, and created again after a user deleted it"""
     failed = {name: failed_write(name, retry_in_s=300, condition="UpdateResourceFailed") for name in "ab"}
     view = distribution(includedNamespaces=named("a"))
     plan = planned(view, "a", "b", copies=(copy("b"),), failed=failed)
@@ -366,7 +366,7 @@ def test_a_write_that_failed_holds_back_no_other() -> None:
 
 
 def test_a_failure_of_another_manager_stays_in_the_status_until_the_write_succeeds() -> None:
-    """A manager that has just started knows of no failure but by the status"""
+    """A manager that has just started knows failures only from the status"""
     condition = {
         "type": "UpdateResourceFailed",
         "status": "True",
@@ -381,7 +381,7 @@ def test_a_failure_of_another_manager_stays_in_the_status_until_the_write_succee
     assert written(plan) == ["Patch a", "Patch b"]
     assert (counts(plan), failed_in(plan)) == ((2, 0, 1), {"UpdateResourceFailed": ["a"]})
     assert reasons(plan)["UpdateResourceFailed"] == "immutable"
-    # when the spec is another one since
+    # when the spec has changed since then
     plan = planned(distribution(status={**stored, "observedGeneration": 2}), "a", copies=(copy("a", old),))
     # then
     assert failed_in(plan) == {}
@@ -442,7 +442,7 @@ def test_the_six_conditions_are_ordered_and_times_change_only_with_the_status() 
     assert conditions["ConflictOccurred"] == ("False", then)
     assert conditions["GetResourceFailed"] == ("False", format_time(NOW))
     assert plan.status["observedGeneration"] == 3
-    # when the namespace has come
+    # when the namespace exists
     plan = planned(distribution(status=stored, includedNamespaces=named("late")), "late")
     # then
     assert plan.status is not None

@@ -1,6 +1,6 @@
-"""What a ResourceDistribution learns of its copies from the API server, and what it remembers of them.
+"""Snapshots of a ResourceDistribution: the copies in the cluster, and what is remembered of them.
 
-Caches have metadata alone: copies of which nobody knows what they hold are read.
+Caches contain only metadata, so a copy with an unknown content is read.
 """
 
 import random
@@ -36,11 +36,11 @@ TOKEN: Document = {"token": "MQ=="}
 REFUSED = ForbiddenError(ErrorStatus(code=403, message="no right to read it"))
 GONE = NotFoundError(ErrorStatus(code=404, message="not found"))
 NINE = tuple("abcdefghi")
-"""More than are read one by one."""
+"""More copies than are read one by one."""
 
 
 def secret(namespace: str, *, version: int = 9, uid: str = "", owner: str = "d1", **fields: Any) -> Document:
-    """A copy as it is stored."""
+    """A stored copy."""
     reference = {"kind": "ResourceDistribution", "name": "pull", "uid": owner, "controller": True}
     return {
         "kind": "Secret",
@@ -57,7 +57,7 @@ def secret(namespace: str, *, version: int = 9, uid: str = "", owner: str = "d1"
 
 
 class World:
-    """A distribution to all namespaces, with what caches show (`show()`), what is stored, and what was asked for."""
+    """A distribution to all namespaces, with the contents of caches and of the API server, and the requests."""
 
     def __init__(self, *names: str, only: str = "") -> None:
         self.settings = DistributionSettings(namespace=only)
@@ -86,7 +86,7 @@ class World:
         self.show(NAMESPACE_VIEWS, *({"metadata": item} for item in metadata))
 
     def show_copies(self, *documents: Document) -> None:
-        """As caches see them: their metadata."""
+        """Let the caches show these copies, which have metadata only."""
         self.show(
             COPY_VIEWS["Secret"],
             *({"kind": "PartialObjectMetadata", "metadata": document["metadata"]} for document in documents),
@@ -115,7 +115,7 @@ class World:
         return snapshot
 
     async def known(self) -> list[str]:
-        """Namespaces whose copy is known to hold what is wanted."""
+        """Namespaces whose copy is known to have the wanted content."""
         snapshot = await self.seen()
         return sorted(
             name for name, copy in snapshot.copies.items() if copy.content == snapshot.distribution.content
@@ -149,7 +149,7 @@ class World:
         return "20"
 
 
-# ── what copies hold ─────────────────────────────────────────────────────────
+# ── contents of copies ───────────────────────────────────────────────────────
 
 
 async def test_unknown_copies_are_read_once_each() -> None:
@@ -199,8 +199,8 @@ async def test_a_read_older_than_the_cache_does_not_count() -> None:
 
 
 async def test_the_answer_of_an_own_write_replaces_what_was_read_before() -> None:
-    """A cache that has the answer itself knows what the copy holds"""
-    # given a copy that was read, and held something else
+    """A cache that has the answer to the write knows the content of the copy"""
+    # given a copy that was read with another content
     world = World("a")
     world.stored["a"] = secret("a", data={"token": "Mg=="})
     assert await world.known() == []
@@ -226,7 +226,7 @@ async def test_a_copy_deleted_before_it_is_read_is_not_a_failure() -> None:
     world.stored.clear()
     # when
     snapshot = await world.seen()
-    # then its event is waited for, but not for ever
+    # then the plan waits for the event, with a limit
     assert snapshot.unread == {}
     plan = plan_distribution(snapshot)
     assert (list(plan.steps), plan.requeue_after_s) == ([], READ_AGAIN_S)
@@ -260,7 +260,7 @@ async def test_an_unreadable_copy_that_is_deleted_or_known_by_then_is_not_a_fail
 
 @pytest.mark.parametrize("only", ["", "a"])
 async def test_many_copies_are_read_by_one_list_of_their_name(only: str) -> None:
-    # given nine own copies, and one that another distribution made
+    # given nine own copies, and a copy of another distribution
     world = World(*NINE, "other", only=only)
     copies = [*(secret(name) for name in NINE), secret("other", owner="another")]
     world.stored = {copy["metadata"]["namespace"]: copy for copy in copies}
@@ -291,7 +291,7 @@ async def test_a_refused_list_is_reported_for_each_copy_to_be_read() -> None:
     assert (await world.seen()).unread == dict.fromkeys(NINE, str(REFUSED))
 
 
-# ── which world it is ────────────────────────────────────────────────────────
+# ── namespaces of the manager ────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
@@ -317,7 +317,7 @@ async def test_a_deleted_distribution_has_no_snapshot() -> None:
 
 
 async def test_a_manager_of_one_namespace_writes_to_no_other() -> None:
-    # given copies in namespaces that are not the manager's, one of them no target
+    # given copies in namespaces that the manager does not manage, one of them no target
     world = World("a", "b", "c", only="b")
     world.distribution["spec"]["targets"]["excludedNamespaces"] = {"list": [{"name": "c"}]}
     world.show(DISTRIBUTION_VIEWS, world.distribution)
@@ -330,11 +330,11 @@ async def test_a_manager_of_one_namespace_writes_to_no_other() -> None:
     assert plan.status["desired"] == 1
 
 
-# ── writes that failed ───────────────────────────────────────────────────────
+# ── failed writes ────────────────────────────────────────────────────────────
 
 
 def failures(plan: Plan) -> Sequence[Failure]:
-    """The API server refuses every write of the plan."""
+    """Failures of all writes of the plan."""
     return [
         Failure(Purpose.DISTRIBUTE, chain.subject, chain.steps[0], REFUSED)
         for stage in plan.stages
@@ -343,14 +343,14 @@ def failures(plan: Plan) -> Sequence[Failure]:
 
 
 async def refused(world: World) -> DistributionSnapshot:
-    """Every write that is planned now fails."""
+    """The snapshot after every write of the current plan has failed."""
     snapshot = await world.seen()
     learn(world.read(), snapshot, failures(plan_distribution(snapshot)))
     return await world.seen()
 
 
 async def three_refused() -> tuple[World, DistributionSnapshot]:
-    """A namespace without a copy, one whose copy differs, and one that is to have none."""
+    """A namespace without a copy, one with a different copy, and one that should have none; all writes have failed."""
     world = World("a", "b", "c")
     world.distribution["spec"]["targets"]["excludedNamespaces"] = {"list": [{"name": "c"}]}
     world.show(DISTRIBUTION_VIEWS, world.distribution)
@@ -378,14 +378,14 @@ async def test_a_failure_is_forgotten_when_the_write_succeeds() -> None:
     # given writes that failed
     world, snapshot = await three_refused()
     assert list(snapshot.failed) == ["a", "b", "c"]
-    # when they go well
+    # when they succeed
     world.show(COPY_VIEWS["Secret"], secret("a"), secret("b", version=10))
     # then
     assert (await world.seen()).failed == {}
 
 
 async def test_each_failure_of_a_namespace_is_tried_again_later_than_the_one_before() -> None:
-    # given a copy that cannot be made
+    # given a copy that cannot be created
     world = World("a")
     world.show_copies()
     snapshot = await world.seen()
@@ -401,14 +401,14 @@ async def test_each_failure_of_a_namespace_is_tried_again_later_than_the_one_bef
 
 
 async def test_another_kind_of_write_begins_with_the_shortest_wait() -> None:
-    # given a copy that could not be made, three times
+    # given a copy whose creation has failed three times
     world = World("a")
     world.show_copies()
     plan = plan_distribution(await world.seen())
     for _ in range(3):
         learn(world.read(), await world.seen(), failures(plan))
     assert (await world.seen()).failed["a"].tries == 3
-    # when one has come, and cannot be updated
+    # when the copy exists, and cannot be updated
     world.show_copies(secret("a"))
     world.stored["a"] = secret("a", data={})
     snapshot = await refused(world)

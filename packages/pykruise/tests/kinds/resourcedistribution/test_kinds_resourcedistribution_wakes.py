@@ -1,4 +1,4 @@
-"""Which ResourceDistributions an event enqueues, and what is known of one that cannot be read."""
+"""Events that enqueue ResourceDistributions, and the view of an unreadable one."""
 
 from typing import Any
 
@@ -118,7 +118,7 @@ def test_a_namespace_enqueues_the_distributions_that_target_it_or_targeted_it(
 def test_an_object_enqueues_the_distributions_of_its_kind_and_name(
     kind: str, name: str, expected: list[str]
 ) -> None:
-    """8.3, watch mapping: it may be a copy, or in the way of one"""
+    """8.3, watch mapping: the object may be a copy, or have the name of one"""
     there = [
         distribution("one"),
         distribution("two"),

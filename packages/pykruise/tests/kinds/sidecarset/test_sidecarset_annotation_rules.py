@@ -1,4 +1,4 @@
-"""Which annotations of pods a SidecarSet may patch, and what is wrong with its entries."""
+"""Annotations of pods that a SidecarSet may patch, and errors of its entries."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a pod says of its SidecarSets in the condition SidecarSetUpgradable."""
+"""The condition SidecarSetUpgradable of a pod."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ def patched(
     is_stuck: bool = False,
     state: Any,
 ) -> Document | None:
-    """The condition that is written into a pod of the SidecarSets `log` and `other`; None: none is."""
+    """The condition that is patched into a pod of the SidecarSets `log` and `other`; None: no patch."""
     world = SidecarWorld(sidecarset("log", container("log")))
     world.add()
 
@@ -52,22 +52,22 @@ NOT_UPGRADED = '{"other":{"lastContainerStatuses":{}}}'
 @pytest.mark.parametrize(
     ("before", "is_updated", "state", "expected"),
     [
-        # it is written once it was upgraded
+        # it is written once the pod was upgraded
         (None, True, UPGRADED, {"log": True}),
         (None, True, NOT_UPGRADED, None),
         (None, True, "", None),
         (None, True, "no json", None),
         (None, False, UPGRADED, None),
-        # one that says that it cannot be stays until it is
+        # False stays until the pod is up to date
         ('{"log":false}', False, UPGRADED, None),
         ('{"log":false}', True, "", {"log": True}),
         ('{"log":true}', True, UPGRADED, None),
-        # what cannot be read is written anew
+        # an unreadable message is replaced
         ("no json", True, UPGRADED, {"log": True}),
         ("[1]", True, UPGRADED, {"log": True}),
         ("", True, UPGRADED, {"log": True}),
         ('{"log":false,"other":"x"}', True, UPGRADED, {"log": True}),
-        # and other SidecarSets of the pod keep what they wrote
+        # and other SidecarSets of the pod keep their entries
         ('{"gone":false,"other":true}', True, UPGRADED, {"log": True, "other": True}),
     ],
 )

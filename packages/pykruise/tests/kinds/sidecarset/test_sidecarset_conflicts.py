@@ -1,4 +1,4 @@
-"""SidecarSets that cannot be put into the same pods."""
+"""SidecarSets that conflict in the same pods."""
 
 from typing import Any
 
@@ -17,14 +17,14 @@ NONE = {"matchExpressions": [{"key": "a", "operator": "Nope"}]}
 
 
 def found(doc: Document, *others: Document, old: Document | None = None) -> list[Cause]:
-    """What is wrong with a document with its defaults, beside others."""
+    """Errors of a document with its defaults, among other SidecarSets."""
     stored = add_defaults(old) if old is not None else None
     views = (view(entry) for entry in others)
     return problems(add_defaults(doc), *views, old=stored, allows_any_annotation=True)
 
 
 def errors(doc: Document, *others: Document, old: Document | None = None) -> list[tuple[str, str]]:
-    """Reason and field of each."""
+    """Reason and field of each error."""
     return [(cause.reason.removeprefix("FieldValue"), cause.field) for cause in found(doc, *others, old=old)]
 
 
@@ -145,7 +145,7 @@ def test_a_sidecarset_with_a_namespace_selector_collides_with_one_of_all_namespa
     ids=["no selector", "an empty one", "an unreadable one", "an unreadable spec", "unreadable contents"],
 )
 def test_a_sidecarset_that_injects_nothing_causes_no_collision(other: Document) -> None:
-    """However it got there: it has to be stored without admission."""
+    """Such a SidecarSet was stored without admission."""
     theirs = view(other, is_admitted=False)
     assert problems(add_defaults(sidecarset("s", container("a"))), theirs) == []
 
@@ -154,7 +154,7 @@ def test_annotations_and_policies_of_stored_sidecarsets_are_optional_in_conflict
     # given
     entries = [{"annotations": None}, OOM]
     theirs = view(sidecarset("one", container("b"), patchPodMetadata=entries), is_admitted=False)
-    # then a policy that is not said retains what is there
+    # then the default policy is Retain
     mine = sidecarset("s", container("a"), patchPodMetadata=[{**OOM, "patchPolicy": "Overwrite"}])
     assert problems(add_defaults(mine), theirs, allows_any_annotation=True) == []
 
@@ -177,18 +177,18 @@ def test_a_canary_is_compared_with_all_but_its_base() -> None:
     assert cause.message.endswith("already exist in other")
     (cause,) = found(sidecarset("base", container("a")), base, trial, other)
     assert cause.message.endswith("already exist in other")
-    # and a canary of another one is in the way as any
+    # and a canary of another SidecarSet conflicts like any SidecarSet
     narrow = canary("narrow", container("b"), base="base")
     (cause,) = found(sidecarset("s", container("b")), base, narrow)
     assert cause.message.endswith("already exist in narrow")
 
 
-# ── what is stored already ───────────────────────────────────────────────────
+# ── stored SidecarSets ───────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("selector", [{"matchLabels": {"app": "web"}}, {}, NONE, None])
 def test_a_stored_collision_does_not_block_other_changes(selector: Any) -> None:
-    """The original let `Exists` and a value of that label pass; and some selectors cannot be read at all."""
+    """OpenKruise accepts `Exists` beside a value of that label; and some stored selectors are unreadable."""
     # given
     changes = sidecarset("one", container("a"))
     old = sidecarset("s", container("a"), selector=selector)
@@ -205,7 +205,7 @@ def test_a_promoted_canary_is_compared_with_its_base() -> None:
 
 
 def explained(sidecar_set: SidecarSetView, doc: Document, *others: SidecarSetView) -> list[str]:
-    """Fields that collide, of one that is stored."""
+    """Fields in conflict, of a stored SidecarSet."""
     assert sidecar_set.spec is not None
     given = doc["spec"]
     return [

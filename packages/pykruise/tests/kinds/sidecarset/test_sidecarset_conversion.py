@@ -26,11 +26,11 @@ def test_a_named_namespace_is_a_selector_and_a_name_again_in_the_older_version()
     assert new["spec"]["namespaceSelector"] == {"matchLabels": {"kubernetes.io/metadata.name": "ns"}}
     again = convert(new, OLD, TABLE)["spec"]
     assert (again["namespace"], "namespaceSelector" in again) == ("ns", False)
-    # unless a client of v1beta1 has selected others since
+    # unless a client of v1beta1 has changed the selector since then
     new["spec"]["namespaceSelector"] = {"matchLabels": {"a": "b"}}
     again = convert(new, OLD, TABLE)["spec"]
     assert ("namespace" in again, again["namespaceSelector"]) == (False, {"matchLabels": {"a": "b"}})
-    # the name goes before a selector beside it
+    # the name precedes a selector beside it
     both = of_v1alpha1(namespace="ns", namespaceSelector={"matchLabels": {"a": "b"}})
     assert convert(both, NEW, TABLE)["spec"]["namespaceSelector"] == {
         "matchLabels": {"kubernetes.io/metadata.name": "ns"}
@@ -60,7 +60,7 @@ def test_an_empty_custom_version_is_not_a_label() -> None:
     old = convert(new, OLD, TABLE)
     assert LABEL not in (old["metadata"].get("labels") or {})
     assert "customVersion" not in old["spec"]
-    # but a label that is there is a version, even if it is empty
+    # but an existing label is a version, even if it is empty
     assert convert(of_v1alpha1(labels={LABEL: ""}), NEW, TABLE)["spec"]["customVersion"] == ""
 
 

@@ -1,4 +1,4 @@
-"""What admission writes into a SidecarSet that leaves it out."""
+"""Defaults that admission writes into a SidecarSet."""
 
 from typing import Any
 
@@ -63,7 +63,7 @@ def test_no_revision_is_added_by_default(strategy: Document) -> None:
 def test_the_field_reference_of_a_transferred_variable_gets_the_api_version_v1(
     source: Document, stored: Document
 ) -> None:
-    """section 4, step 3: one without a field is left as it is"""
+    """section 4, step 3: a reference without a field is left as it is"""
     item = {"envName": "A", "sourceContainerNameFrom": source}
     (result,) = defaulted(container("a", transferEnv=[item]))["containers"]
     assert result["transferEnv"] == [{"envName": "A", "sourceContainerNameFrom": stored}]

@@ -1,4 +1,4 @@
-"""Expressions that give a sidecar's resources."""
+"""Expressions for the resources of a sidecar."""
 
 from contextlib import nullcontext
 
@@ -56,11 +56,11 @@ def test_cpu_expressions_are_evaluated(text: str, amount: str, expected: str) ->
         ("MEMORY", "1G", "1G"),
         ("memory - memory + 100M", "1Gi", "100M"),
         ("max(memory, memory)", "64Mi", "64Mi"),
-        # of two equal amounts the first
+        # of two equal amounts, the first
         ("max(memory, 1024)", "1Ki", "1Ki"),
         ("min(memory, 1024)", "1Ki", "1Ki"),
         ("min(1024, memory)", "1Ki", "1024"),
-        # whatever is no power of two is written as a decimal number
+        # an amount that is no power of two is written as a decimal number
         ("memory * 2", "1e3", "2k"),
     ],
 )
@@ -129,7 +129,7 @@ def test_an_unevaluable_expression_is_refused(text: str) -> None:
         ("10Kib", "has '10Kib', which is not a quantity"),
         ("1e2k", "has '1e2k'; a number has an exponent or a unit, not both"),
         ("cpu*cpu", "multiplies two quantities"),
-        # what is one with one of them is one
+        # max and min of a quantity are a quantity
         ("cpu*max(2, cpu)", "multiplies two quantities"),
         ("cpu*min(2, cpu + 2)", "multiplies two quantities"),
         ("cpu*max(cpu, 2)", "multiplies two quantities"),
@@ -144,7 +144,7 @@ def test_an_expression_error_names_its_position_and_the_expected_token(text: str
 
 
 def nested(depth: int) -> str:
-    """A number, inside so many parentheses that all in all there are so many levels."""
+    """A number in parentheses with this depth."""
     return "(" * (depth - 1) + "1" + ")" * (depth - 1)
 
 
@@ -155,7 +155,7 @@ def nested(depth: int) -> str:
         ("cpu".ljust(LONGEST + 1), True),
         (nested(DEEPEST), False),
         (nested(DEEPEST + 1), True),
-        # side by side is not inside each other
+        # parentheses side by side are not nested
         ("+".join(["(1)"] * (DEEPEST + 1)), False),
         (f"(1) + (1) + {nested(DEEPEST + 1)}", True),
     ],

@@ -1,4 +1,4 @@
-"""The hashes by which pods say which sidecars they have."""
+"""Hashes in pods that identify their sidecars."""
 
 from typing import Any
 
@@ -90,7 +90,7 @@ def test_fields_that_go_clients_always_write_are_hashed_when_missing() -> None:
 
 
 def test_fields_of_an_unexpected_type_are_hashed_unchanged() -> None:
-    """Fields of containers have no schema; admission says what is wrong, once they could be read."""
+    """Fields of containers have no schema; admission reports an invalid type later."""
     sidecar: dict[str, Any] = {"name": {"a": 1}, "command": [{"b": 2}], "envFrom": ["x"], "lifecycle": "y"}
     assert build_hashed_text([sidecar], None) == (
         '{"containers":[{"name":{"a":1},"command":[{"b":2}],"envFrom":["x"],"resources":{},"lifecycle":"y",'

@@ -1,4 +1,4 @@
-"""Revisions of a SidecarSet that a plan stores and forgets."""
+"""Revisions of a SidecarSet that a plan stores and deletes."""
 
 from collections.abc import Mapping
 
@@ -17,7 +17,7 @@ VERSION = "apps.kruise.io/sidecarset-custom-version"
 
 
 def world_of(revisions: int, *, pods: int = 0, **spec: object) -> SidecarWorld:
-    """A settled SidecarSet with so many revisions, of which no pod needs one but the last."""
+    """A settled SidecarSet with `revisions` revisions; its pods need only the last one."""
     sidecar_world = SidecarWorld(sidecarset("log", container("log", "log:0")))
     sidecar_world.add(pods)
     sidecar_world.settle()
@@ -33,12 +33,12 @@ def stages(plan: Plan, purpose: Purpose) -> list[Stage]:
 
 
 def forgotten(plan: Plan) -> int:
-    """How many revisions it deletes."""
+    """Number of revisions that the plan deletes."""
     return sum(len(stage.chains) for stage in stages(plan, Purpose.TRUNCATE_REVISIONS))
 
 
 def labels_of(plan: Plan) -> Mapping[str, str]:
-    """Labels of the revision that it stores."""
+    """Labels of the revision that the plan stores."""
     (step,) = (step for step in plan.steps if isinstance(step.action, Create))
     labels: Mapping[str, str] = step.action.body["metadata"]["labels"]
     return labels
@@ -86,7 +86,7 @@ def test_a_name_that_was_taken_is_remembered() -> None:
 
 @pytest.mark.parametrize(("limit", "expected"), [(10, 2), (11, 1), (12, 0), (None, 2)])
 def test_ten_revisions_are_kept_by_default(limit: int | None, expected: int) -> None:
-    """sidecarset case 1, also of one that was stored without defaults"""
+    """sidecarset case 1, also for a SidecarSet that was stored without defaults"""
     world = world_of(12, revisionHistoryLimit=20)
     world.doc["spec"]["revisionHistoryLimit"] = limit
     plan = world.plan()
@@ -104,7 +104,7 @@ def test_nothing_is_forgotten_until_the_newest_is_stored() -> None:
 
 
 def test_a_pod_without_a_record_keeps_no_revision() -> None:
-    """Somebody took its annotation away."""
+    """A user removed its annotation."""
     world = world_of(1, pods=1)
     world.edit("web-0", lambda pod: pod["metadata"]["annotations"].pop(HASH))
     world.change(container("log", "log:new"), revisionHistoryLimit=1, updateStrategy={"paused": True})

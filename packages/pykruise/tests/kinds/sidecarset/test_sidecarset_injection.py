@@ -1,4 +1,4 @@
-"""Sidecars put into a new pod."""
+"""Sidecars that are injected into a new pod."""
 
 from typing import Any
 
@@ -84,7 +84,7 @@ def test_an_injection_of_init_containers_writes_no_other_fields() -> None:
     "bare", [{"metadata": None, "spec": None}, {"metadata": {}, "spec": {"containers": None}}, {}]
 )
 def test_an_empty_pod_gets_its_sidecars(bare: Document) -> None:
-    """It is reviewed before it is validated, so nothing has to be there."""
+    """The pod is reviewed before it is validated, so any field may be missing."""
     selector = {"matchExpressions": [{"key": "app", "operator": "DoesNotExist"}]}
     result = after({"kind": "Pod", **bare}, sidecarset("s", sharing(), selector=selector))
     assert names(result) == ["a"]
@@ -245,7 +245,7 @@ def test_a_label_names_the_container_and_a_missing_one_finds_nothing() -> None:
     def item(path: str) -> Document:
         return {"sourceContainerNameFrom": {"fieldRef": {"fieldPath": path}}, "envName": "A"}
 
-    # the first of a name counts
+    # the first variable of a name counts
     app = container("main", env=[{"name": "A", "value": "app"}, {"name": "A", "value": "again"}])
     marks = {"labels": {"app": "web", "cName": "main"}, "annotations": {"aName": "main"}}
     doc = pod(app, metadata=marks)

@@ -1,4 +1,4 @@
-"""A pod as its SidecarSet sees it: whether it is managed, runs what it is to run, and is ready."""
+"""A pod of a SidecarSet: whether it is managed, consistent with its spec, and ready."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ DIGEST, OTHER = (f"sha256:{letter * 64}" for letter in "ab")
 
 
 def running(*sidecars: Document) -> SidecarWorld:
-    """A pod web-0 with these sidecars that runs."""
+    """A running pod web-0 with these sidecars."""
     sidecar_world = SidecarWorld(sidecarset("log", *sidecars))
     sidecar_world.add()
     return sidecar_world
@@ -28,7 +28,7 @@ def seen(world: SidecarWorld) -> ManagedPod:
 
 
 def status_of(world: SidecarWorld, name: str, /, **fields: Any) -> None:
-    """Changes what the pod says of one container."""
+    """Change fields in the status of one container."""
 
     def change(pod: Document) -> None:
         next(status for status in pod["status"]["containerStatuses"] if status["name"] == name).update(fields)
@@ -37,7 +37,7 @@ def status_of(world: SidecarWorld, name: str, /, **fields: Any) -> None:
 
 
 def was_upgraded(world: SidecarWorld, **image_ids: str) -> None:
-    """Records the images that containers ran before an upgrade."""
+    """Record the images that the containers ran before an upgrade."""
     statuses = {name: {"imageID": image_id} for name, image_id in image_ids.items()}
     text = orjson.dumps({"log": {"lastContainerStatuses": statuses}}).decode()
     world.edit("web-0", lambda pod: pod["metadata"]["annotations"].update({STATE: text}))
@@ -53,7 +53,7 @@ def was_upgraded(world: SidecarWorld, **image_ids: str) -> None:
         (lambda pod: pod["metadata"]["annotations"].pop(LIST), False),
         (lambda pod: pod["metadata"]["annotations"].update({LIST: "other"}), False),
         (lambda pod: pod["spec"]["containers"].pop(0), False),
-        # one of the two of a hot sidecar
+        # only one container of a hot sidecar
         (lambda pod: pod["spec"]["containers"].pop(2), False),
     ],
 )
@@ -76,7 +76,7 @@ def test_a_sidecarset_that_cannot_be_read_manages_no_pod() -> None:
 
 
 def test_containers_of_the_pods_own_do_not_matter() -> None:
-    """section 6.10: only sidecars are looked at, whose images are named by digest"""
+    """section 6.10: only sidecars with an image by digest are checked"""
     world = running(container("log", f"log@{DIGEST}", podInjectPolicy="AfterAppContainer"))
     status_of(world, "log", imageID=f"log@{DIGEST}")
     status_of(world, "main", imageID="anything")
@@ -95,13 +95,13 @@ def test_a_sidecar_by_digest_of_which_nothing_is_known_is_not_consistent() -> No
 @pytest.mark.parametrize(
     ("status", "expected"),
     [
-        # the image of before, and not yet the name of the new one
+        # the old image, and not yet the name of the new one
         ({"imageID": "old", "image": "log:0"}, False),
         # a tag of the same image
         ({"imageID": "old", "image": "log:1"}, True),
         # another image, however the runtime names it
         ({"imageID": "new", "image": "log:0"}, True),
-        # nothing is known of it yet
+        # no image is reported yet
         ({"name": "another"}, True),
     ],
 )

@@ -1,4 +1,4 @@
-"""Which SidecarSets put their sidecars into a new pod, and which revision of each."""
+"""SidecarSets that inject into a new pod, and the revision of each."""
 
 from typing import Any
 
@@ -40,7 +40,7 @@ STORED = (
 
 
 def wanting(strategy: Any = None, **choice: Any) -> Document:
-    """The SidecarSet at log:2, which asks for a revision to be injected."""
+    """A SidecarSet with log:2 that asks for a revision to be injected."""
     fields: dict[str, Any] = {"injectionStrategy": {"revision": choice}}
     return sidecarset("log", container("log", "log:2"), updateStrategy=strategy or {}, **fields)
 
@@ -104,7 +104,7 @@ def test_partial_leaves_to_the_update_strategy_which_pods_get_it(
 
 @pytest.mark.parametrize("strategy", [None, {}, {"partition": None}])
 def test_partial_gives_the_current_spec_without_a_strategy(strategy: Any) -> None:
-    """Of one that was stored without admission; sidecarset case 49"""
+    """The SidecarSet was stored without admission; sidecarset case 49"""
     doc = wanting(revisionName="log-1", policy="Partial")
     doc["spec"]["updateStrategy"] = strategy
     contents = choose_contents(
@@ -143,11 +143,11 @@ def test_a_revision_that_cannot_be_read_refuses_the_pod() -> None:
         injected(pod(), wanting(revisionName="log-1"), revisions={"log": [broken]})
 
 
-# ── which SidecarSets ────────────────────────────────────────────────────────
+# ── the SidecarSets ──────────────────────────────────────────────────────────
 
 
 def matching(*sets: SidecarSetView, namespace_labels: dict[str, str] | None = None) -> list[str]:
-    """Those that inject into a pod of the namespace shop, in their order."""
+    """Names of the SidecarSets that inject into a pod of the namespace shop, in their order."""
     sidecar_sets = select_matching_sets(
         sets, labels=LABELS, namespace="shop", namespace_labels=namespace_labels or {}
     )

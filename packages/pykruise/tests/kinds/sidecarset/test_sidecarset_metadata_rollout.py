@@ -1,4 +1,4 @@
-"""Annotations of running pods with the option roll-on-pod-metadata: who gets them, and which containers restart."""
+"""Annotations of running pods with the option roll-on-pod-metadata: the chosen pods, and the restarted containers."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ def overwriting(level: str, policy: str = "Overwrite") -> list[Document]:
 
 
 def entries(**policies: str) -> list[PatchPodMetadata]:
-    """One entry per annotation: its policy. The value is `new`."""
+    """One entry per annotation and policy. The value is `new`."""
     return [
         PatchPodMetadata(annotations={key: "new"}, patch_policy=policy) for key, policy in policies.items()
     ]
@@ -54,7 +54,7 @@ def started(pods: int = 3, *, option: str = "true", reads: bool = True, **strate
 
 
 def run_containers(world: SidecarWorld, *, number: int = 1) -> None:
-    """Every container of every pod runs for the nth time."""
+    """Let every container of every pod run for the `number`th time."""
     world.run_all()
     for name in world.pods:
 
@@ -79,7 +79,7 @@ def requests(plan: Plan) -> list[Document]:
 
 
 def changed(world: SidecarWorld, level: str = "2") -> Plan:
-    """The plan for another value; requests are not carried out."""
+    """The plan for another value. Recreate requests are not carried out."""
     world.change(patchPodMetadata=overwriting(level))
     return world.plan()
 
@@ -221,7 +221,7 @@ def test_a_restart_uses_up_the_budget_until_the_container_runs_again() -> None:
     # when
     plan = changed(world)
     carry_out_on_pods(world, plan)
-    # then one pod has the value, and the others wait for its container
+    # then one pod has the value, and the other pods wait until its container has restarted
     assert sorted(levels(world).values()) == ["1", "1", "2"]
     assert [spec["containers"] for spec in requests(plan)] == [[{"name": "log"}]]
     plan = world.plan()

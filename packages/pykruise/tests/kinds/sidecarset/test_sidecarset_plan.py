@@ -1,4 +1,4 @@
-"""The plan as a whole: what a SidecarSet waits for, how much one plan writes, and what is told of failures."""
+"""Whole plans: the waits of a SidecarSet, the number of writes in one plan, and events about failures."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -25,7 +25,7 @@ HASH = "kruise.io/sidecarset-hash"
 
 
 def started(*containers: Document, pods: int = 2, **strategy: Any) -> SidecarWorld:
-    """A settled SidecarSet with that many pods."""
+    """A settled SidecarSet with this many pods."""
     sidecar_world = SidecarWorld(
         sidecarset("log", *(containers or [container("log")]), updateStrategy=strategy)
     )
@@ -39,7 +39,7 @@ def waits_for(world: SidecarWorld) -> str | None:
     return waiting.code if waiting is not None else None
 
 
-# ── what it waits for ────────────────────────────────────────────────────────
+# ── waits ────────────────────────────────────────────────────────────────────
 
 
 def test_a_settled_sidecarset_waits_for_nothing_whether_its_pods_are_ready_or_not() -> None:
@@ -67,7 +67,7 @@ def test_an_exhausted_budget_makes_the_upgrade_wait() -> None:
 
 @pytest.mark.parametrize("strategy", [{"partition": 2}, {"paused": True}, {"type": "NotUpdate"}])
 def test_an_upgrade_held_by_its_strategy_is_at_rest(strategy: Document) -> None:
-    """Even if the sidecars of a pod that stays as it is do not run."""
+    """Sidecars that do not run in such a pod do not matter."""
     world = started()
     world.change(container("log", "log:2"), updateStrategy=strategy)
     world.edit("web-0", lambda pod: pod["status"].pop("containerStatuses"))
@@ -75,7 +75,7 @@ def test_an_upgrade_held_by_its_strategy_is_at_rest(strategy: Document) -> None:
 
 
 def test_the_cause_is_named_before_what_follows_from_it() -> None:
-    # given a pod that lacks its record, one with an annotation that cannot be merged, and one more
+    # given a pod without its record, one with an annotation that cannot be merged, and a third pod
     entry = {"annotations": {"oom": '{"log":1}'}, "patchPolicy": "MergePatchJson"}
     world = SidecarWorld(sidecarset("log", container("log"), patchPodMetadata=[entry]))
     world.add(3)
@@ -105,7 +105,7 @@ def test_pods_with_the_newest_sidecars_are_not_reported_as_skipped() -> None:
 
 
 def test_a_selector_that_cannot_be_read_leaves_all_pods_alone() -> None:
-    # given pods that were known before
+    # given pods of an earlier snapshot
     world = started()
     pods = world.snapshot().pods
     world.doc["spec"]["selector"] = {"matchExpressions": [{"key": "a", "operator": "Nope"}]}
@@ -138,11 +138,11 @@ def test_pods_are_upgraded_one_by_one_without_a_strategy() -> None:
     assert upgraded(world.plan()) == ["web-0"]
 
 
-# ── how much ─────────────────────────────────────────────────────────────────
+# ── the number of writes ─────────────────────────────────────────────────────
 
 
 def many(world: SidecarWorld, pods: int) -> Plan:
-    """The plan for that many pods like web-0, and one that cannot be upgraded."""
+    """The plan for `pods` pods like web-0, and one that cannot be upgraded."""
     model = world.managed()["web-0"]
     all_pods = [*(_like(model, number) for number in range(pods)), _like(model, pods, upgradable="no")]
     return plan_sidecarset(msgspec.structs.replace(world.snapshot(), pods=all_pods))
@@ -183,7 +183,7 @@ def test_a_plan_ends_a_limited_number_of_hot_upgrades() -> None:
 
 
 def test_failing_optional_conditions_are_not_retried_immediately() -> None:
-    """They are optional, however many there are."""
+    """Optional writes never requeue immediately."""
     world = started(pods=1)
     world.change(container("log", env=[{"name": "A", "value": "b"}]))
     plan = many(world, MOST_AT_ONCE)
@@ -191,7 +191,7 @@ def test_failing_optional_conditions_are_not_retried_immediately() -> None:
     assert plan.requeue_after_s is None
 
 
-# ── what is told of writes ───────────────────────────────────────────────────
+# ── events about writes ──────────────────────────────────────────────────────
 
 
 def failures(plan: Plan, purpose: str) -> Sequence[tuple[str, bool]]:
@@ -215,7 +215,7 @@ def test_writes_that_fail_are_warnings() -> None:
 
 
 class Memory(msgspec.Struct):
-    """What a SidecarSet's snapshots remember, and the time."""
+    """The memory of a SidecarSet's snapshots, and the time."""
 
     now_s: float = 0.0
     refusals: Refusals = msgspec.field(default_factory=Refusals)
@@ -230,7 +230,7 @@ class Memory(msgspec.Struct):
 def refused(
     world: SidecarWorld, memory: Memory, message: str = "the budget allows no more"
 ) -> UpgradeRefusal:
-    """The first write of the plan is refused."""
+    """Let the first write of the plan be refused. Returns the remembered refusal."""
     snapshot, plan = world.snapshot(), world.plan()
     stage = plan.stages[0]
     error = ForbiddenError(ErrorStatus(code=403, message=message))

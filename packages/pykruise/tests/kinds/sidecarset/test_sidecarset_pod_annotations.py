@@ -1,4 +1,4 @@
-"""Annotations that SidecarSets give pods beside their sidecars."""
+"""Annotations of pods that SidecarSets patch."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from pykruise.kinds.sidecarset.types import PatchPodMetadata
 
 
 def patched(old: str | None, new: str, policy: str) -> str:
-    """What becomes of an annotation."""
+    """The patched value of an annotation."""
     entry = PatchPodMetadata(annotations={"key": new}, patch_policy=policy)
     return apply_patches({"key": old} if old is not None else {}, [entry])["key"]
 
@@ -24,7 +24,7 @@ def patched(old: str | None, new: str, policy: str) -> str:
         ("", "no json", "MergePatchJson", "no json"),
         ('{"b":1}', '{"a":2}', "MergePatchJson", '{"a":2,"b":1}'),
         ('{"b":{"c":1,"d":2}}', '{"b":{"c":null},"e":null}', "MergePatchJson", '{"b":{"d":2}}'),
-        # what is no object is replaced by one, and an object by what is none
+        # a value that is no object is replaced by an object, and an object by such a value
         ("1", '{"a":2}', "MergePatchJson", '{"a":2}'),
         ('{"b":[1]}', '{"b":{"c":1}}', "MergePatchJson", '{"b":{"c":1}}'),
         ('{"b":1}', "[2]", "MergePatchJson", "[2]"),

@@ -1,4 +1,4 @@
-"""Two ways to read SidecarSets and what belongs to them: from caches, or from the API server each time."""
+"""Two readers of SidecarSets and related objects: from caches, or from the API server each time."""
 
 import asyncio
 import random
@@ -27,7 +27,7 @@ A_WHILE_S = 60.0
 
 @asynccontextmanager
 async def cluster(*, has_kind: bool = True) -> AsyncIterator[Cluster]:
-    """One with the namespaces shop, kruise-system and history, each with a label that says its name."""
+    """A cluster with the namespaces shop, kruise-system and history, each labelled with its name."""
     async with Cluster(ClusterSettings(nodes=0), rng=random.Random(1)) as cluster:
         if has_kind:
             await install(cluster)
@@ -68,7 +68,7 @@ def live(cluster: Cluster) -> LiveSidecars:
 
 @asynccontextmanager
 async def running(reader: CachedSidecars, *, for_s: float = 5.0) -> AsyncIterator[CachedSidecars]:
-    """Its caches, which are kept from so long before."""
+    """The reader with running caches, started `for_s` seconds earlier."""
     task = asyncio.create_task(reader.run())
     try:
         await asyncio.sleep(for_s)
@@ -79,7 +79,7 @@ async def running(reader: CachedSidecars, *, for_s: float = 5.0) -> AsyncIterato
 
 
 async def sets(reader: SidecarReader) -> Sequence[str]:
-    """Names of the SidecarSets that it finds, before anybody grows impatient."""
+    """Names of the SidecarSets, read within A_WHILE_S."""
     async with asyncio.timeout(A_WHILE_S):
         return [sidecar_set.name for sidecar_set in await reader.list_sidecar_sets()]
 
@@ -93,7 +93,7 @@ async def tier(reader: SidecarReader, namespace: str) -> str | None:
     return labels["tier"] if labels is not None else None
 
 
-# ── what is there ────────────────────────────────────────────────────────────
+# ── the same objects ─────────────────────────────────────────────────────────
 
 
 async def test_both_readers_see_the_same() -> None:
@@ -123,7 +123,7 @@ async def test_a_missing_whitelist_is_none() -> None:
 
 
 async def test_revisions_may_be_elsewhere_than_the_manager() -> None:
-    """Where this one takes the place of another manager, they stay where they are."""
+    """After a take-over from another manager, the revisions stay in their namespace."""
     async with cluster() as item:
         await store_revision(item, "log-1", namespace="kruise-system")
         await store_revision(item, "log-2", namespace="history")
@@ -134,13 +134,13 @@ async def test_revisions_may_be_elsewhere_than_the_manager() -> None:
             assert await reader.read_whitelist() == "text"
         # and while the watch is broken
         assert await revisions(reader, "log") == ["log-2"]
-        # else they are where the manager is
+        # otherwise they are in the namespace of the manager
         async with running(cached(item)) as other:
             assert await revisions(other, "log") == ["log-1"]
         assert await revisions(other, "log") == ["log-1"]
 
 
-# ── what is not known yet ────────────────────────────────────────────────────
+# ── unread caches ────────────────────────────────────────────────────────────
 
 
 async def test_a_kind_that_is_not_installed_has_no_objects_and_blocks_nothing() -> None:
@@ -157,7 +157,7 @@ async def test_a_kind_that_is_not_installed_has_no_objects_and_blocks_nothing() 
         assert reader.objects.is_installed
         assert await sets(reader) == ["log"]
         assert reader.list_problems() == ()
-        # and when it goes again, what is known of it goes too
+        # and when it is deleted, its objects are forgotten
         await item.client.delete(
             CUSTOM_RESOURCE_DEFINITIONS, "", f"{SIDECAR_SETS.plural}.{SIDECAR_SETS.group}"
         )
@@ -167,7 +167,7 @@ async def test_a_kind_that_is_not_installed_has_no_objects_and_blocks_nothing() 
 
 
 async def test_the_kind_may_be_found_missing_while_a_pod_waits() -> None:
-    """A pod that is created when a manager has just started."""
+    """The pod is created when the manager has just started."""
     async with cluster(has_kind=False) as item, running(cached(item), for_s=0.0) as reader:
         assert await sets(reader) == []
 
@@ -206,7 +206,7 @@ async def test_namespaces_alone_do_not_make_it_ready_and_nor_do_sidecarsets() ->
 
 
 async def test_the_api_server_is_read_directly_while_the_watch_is_broken() -> None:
-    """An API server comes back and asks about pods before the watch is tried again"""
+    """A restarted API server sends reviews of pods before the watch is opened again"""
     async with cluster() as item:
         await store_revision(item, "log-1", namespace="kruise-system")
         reader = cached(item)
@@ -232,10 +232,10 @@ async def test_no_request_is_sent_while_the_watch_runs() -> None:
             first = await reader.list_sidecar_sets()
             labels = await reader.read_namespace_labels("shop")
             (revision,) = await reader.list_revisions("log")
-            # then they are those of the caches, and not read anew
+            # then the results are those of the caches, and are not read again
             assert (await reader.list_sidecar_sets())[0] is first[0]
             assert await reader.read_namespace_labels("shop") is labels
             assert (await reader.list_revisions("log"))[0] is revision
-            # but a namespace that is a moment old may not have come yet
+            # but a namespace that was just created may be missing in the cache
             await item.client.create(NAMESPACES, "", {"metadata": {"name": "new", "labels": {"tier": "new"}}})
             assert await tier(reader, "new") == "new"

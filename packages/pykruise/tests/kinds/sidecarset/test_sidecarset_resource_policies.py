@@ -1,4 +1,4 @@
-"""The resources of a sidecar, reckoned from those of the pod's own containers."""
+"""Resources of a sidecar, computed from those of the pod's own containers."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ def asking(*, mode: str = "sum", regex: str = ".*", cpu: str = "cpu") -> Resourc
 
 
 def requesting(**amounts: str | None) -> Document:
-    """The spec of a pod: its containers, and how much cpu each requests."""
+    """A pod spec: its containers, and the cpu that each one requests."""
     return {
         "containers": [
             {"name": name, "resources": {"requests": {"cpu": amount}} if amount else None}
@@ -29,7 +29,7 @@ def requesting(**amounts: str | None) -> Document:
 
 
 def requested(pod: Document, policy: ResourcesPolicy) -> str:
-    """How much cpu the sidecar requests."""
+    """The cpu that the sidecar requests."""
     return str(compute_resources(pod, policy, sidecars=())["requests"]["cpu"])
 
 
@@ -56,7 +56,7 @@ def test_containers_count_whose_names_match(regex: str, amount: str) -> None:
 
 @pytest.mark.parametrize("nameless", [{}, {"name": None}, {"name": ""}])
 def test_a_container_without_a_name_matches_only_what_matches_everything(nameless: dict[str, Any]) -> None:
-    """A new pod is shown to webhooks before the API server validates it."""
+    """Webhooks review a new pod before the API server validates it."""
     pod = {"containers": [{**nameless, "resources": {"requests": {"cpu": "1"}}}]}
     assert requested(pod, asking()) == "1"
     with pytest.raises(SidecarAmountError, match="no containers match the regex pattern 'None'"):

@@ -1,4 +1,4 @@
-"""The two admission reviews of SidecarSets: what they read, and what they answer."""
+"""The two admission reviews of SidecarSets: their reads and their answers."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -19,7 +19,7 @@ ASKING = {"revision": {"revisionName": "s-1"}}
 
 
 class Reader:
-    """A reader over given SidecarSets, which notes what it is asked; `broken` cannot be answered."""
+    """A reader of these SidecarSets that records its reads; `broken` names a read that fails."""
 
     def __init__(self, *sets: Document, broken: str = "") -> None:
         self.sets = [view(entry) for entry in sets]
@@ -113,7 +113,7 @@ def test_unreadable_objects_to_compare_with_fail_the_review(broken: str) -> None
 
 
 def test_a_sidecarset_is_validated_alone_without_a_reader() -> None:
-    """As a file is, before it is applied."""
+    """A file is validated so before it is applied."""
     assert refusal(None, add_defaults(sidecarset("s", container("a")))) is None
     assert refused(None, add_defaults(sidecarset("s", container("A")))).code == 422
     patching = add_defaults(sidecarset("s", container("a"), patchPodMetadata=PATCHING))

@@ -1,4 +1,4 @@
-"""Revisions of a SidecarSet: how they are stored, which one is injected, and which are kept."""
+"""Revisions of a SidecarSet: their storage, the injected one, and the kept ones."""
 
 from typing import Any
 
@@ -38,7 +38,7 @@ def revision(name: str, *, version: str | None = None, **fields: Any) -> Revisio
 
 
 def test_the_text_is_that_of_the_original() -> None:
-    """section 6.7: keys are sorted, sidecars typed, and all else is as it was given"""
+    """section 6.7: keys are sorted, sidecars are typed, and all other fields are unchanged"""
     spec = {
         "volumes": [{"name": "v", "emptyDir": {}, "somethingNew": 1}],
         "initContainers": [],
@@ -52,7 +52,7 @@ def test_the_text_is_that_of_the_original() -> None:
     )
 
 
-# ── the one that is injected ─────────────────────────────────────────────────
+# ── the injected revision ────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
@@ -61,12 +61,12 @@ def test_the_text_is_that_of_the_original() -> None:
         ({"revision_name": "log-1"}, "log-1"),
         ({"revision_name": "log-9"}, None),
         ({"revision_name": "log-1", "custom_version": "v2"}, "log-1"),
-        # of a custom version the newest: by number, then creation, then name
+        # the newest one of a custom version: by number, then creation, then name
         ({"custom_version": "v2"}, "log-5"),
         ({"custom_version": "v3"}, "log-7"),
         ({"custom_version": "v4"}, "log-9b"),
         ({"custom_version": "v9"}, None),
-        # one without a version is not the one of no version
+        # an empty choice finds no revision, not even one without a version
         ({}, None),
     ],
 )
@@ -95,7 +95,7 @@ def test_a_revision_of_another_sidecarset_does_not_count() -> None:
 
 
 def test_hashes_are_those_that_were_recorded_with_it_if_both_were() -> None:
-    """section 6.7: else they are reckoned when it is injected"""
+    """section 6.7: otherwise they are computed at the injection"""
     full, imageless = {HASH: "full"}, {IMAGELESS: "imageless"}
     assert read_recorded_hashes(revision("log-1", annotations={**full, **imageless})) == Hashes(
         "full", "imageless"
@@ -104,22 +104,22 @@ def test_hashes_are_those_that_were_recorded_with_it_if_both_were() -> None:
         assert read_recorded_hashes(revision("log-1", annotations=annotations)) is None
 
 
-# ── those that are kept ──────────────────────────────────────────────────────
+# ── kept revisions ───────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
     ("names", "limit", "removed"),
     [
-        # oldest first, and never the last
+        # the oldest ones, and never the last one
         ("abcd", 2, "ab"),
         ("abcd", 1, "abc"),
         ("abcd", 0, "abc"),
         ("abcd", 4, ""),
         ("abcd", 10, ""),
-        # `U`: one that is in use
+        # `U`: in use
         ("aUcd", 1, "ac"),
         ("UUcd", 2, "c"),
-        # `D`: one that goes already
+        # `D`: terminating
         ("aDcd", 2, "a"),
         ("abDd", 2, "a"),
         ("DDcd", 1, "c"),

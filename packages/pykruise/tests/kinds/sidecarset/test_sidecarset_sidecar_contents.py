@@ -1,4 +1,4 @@
-"""What is read of a SidecarSet's sidecars, and what cannot be."""
+"""Fields that are read from a SidecarSet's sidecars, and unreadable ones."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ def read(**spec: Any) -> SidecarSetContents:
 
 
 def test_a_sidecar_without_settings_is_cold_and_regular_ones_precede_the_pods_containers() -> None:
-    """It was stored without defaults; section 2.3"""
+    """The SidecarSet was stored without defaults; section 2.3"""
     contents = read(containers=[{}], initContainers=[{}])
     (regular,), (init,) = contents.containers, contents.init_containers
     for sidecar in (regular, init):

@@ -1,4 +1,4 @@
-"""What is wrong with sidecars themselves, as they were stored or sent without defaults too."""
+"""Errors of sidecars, also of those that were stored or sent without defaults."""
 
 from typing import Any
 
@@ -10,14 +10,14 @@ from support.sidecarsets import container, hot
 
 
 def errors(*containers: Document, stored: list[Document] | None = None, **spec: Any) -> list[tuple[str, str]]:
-    """Reason and field of every error; `stored`: the containers that are replaced."""
+    """Reason and field of every error; `stored`: the previous containers."""
     old = None if stored is None else {"containers": stored}
     causes = find_sidecar_errors({"containers": list(containers), **spec}, stored=old)
     return [(cause.reason.removeprefix("FieldValue"), cause.field) for cause in causes]
 
 
 def plain(name: str = "a", **fields: Any) -> Document:
-    """A container as a pod may have it."""
+    """A container that is valid in a pod."""
     return {**container(name), "terminationMessagePolicy": "File", "imagePullPolicy": "Always", **fields}
 
 
@@ -66,7 +66,7 @@ REFERENCE = "spec.containers[0].transferEnv[0].sourceContainerNameFrom.fieldRef"
             {"apiVersion": "v2", "fieldPath": "metadata.labels['a']"},
             [("Invalid", f"{REFERENCE}.fieldPath")],
         ),
-        # a domain is written small, but for annotations that does not matter
+        # the domain of a label key is in lower case; for annotations this is not checked
         ({"apiVersion": "v1", "fieldPath": "metadata.labels['Example.com/a']"}, [("Invalid", REFERENCE)]),
         ({"apiVersion": "v1", "fieldPath": "metadata.annotations['Example.com/a']"}, []),
     ],
@@ -119,9 +119,9 @@ def test_a_stored_hot_sidecar_may_keep_a_missing_empty_image_at_any_position() -
     without, also = (plain(name, upgradeStrategy=hot(name, empty="")["upgradeStrategy"]) for name in "ab")
     having = plain("a", upgradeStrategy=hot("a")["upgradeStrategy"])
     required = ("Required", f"spec.containers[0].{EMPTY_IMAGE}")
-    # given it is stored so
+    # given a stored sidecar without the image
     assert errors(plain("b"), without, stored=[without, plain("b")]) == []
-    # and given it had one, or was none
+    # and given a stored sidecar with the image, or a stored cold one
     assert errors(without, stored=[having]) == [required]
     assert errors(without, stored=[plain("a")]) == [required]
     assert errors(without, also, stored=[without, plain("b")]) == [

@@ -1,4 +1,4 @@
-"""Sidecars of existing pods get new images: which pods, how many, in which order, and what is written."""
+"""New images for the sidecars of existing pods: the choice of pods, their number and order, and the writes."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ LIST = "kruise.io/sidecarset-injected-list"
 
 
 def started(pods: int = 3, **strategy: Any) -> SidecarWorld:
-    """A settled SidecarSet `log` with a sidecar of image log:1 in that many pods."""
+    """A settled SidecarSet `log` with a sidecar of image log:1 in this many pods."""
     sidecar_world = SidecarWorld(sidecarset("log", container("log"), updateStrategy=strategy))
     sidecar_world.add(pods)
     sidecar_world.settle()
@@ -37,7 +37,7 @@ def new_image(world: SidecarWorld, image: str = "log:2", **spec: Any) -> Sidecar
 
 
 class Mix:
-    """Managed pods by what they are, all of them alike otherwise."""
+    """Managed pods with these counts of states; all other facts are the same."""
 
     def __init__(self, world: SidecarWorld, **counts: int) -> None:
         model = next(iter(world.managed().values()))
@@ -106,7 +106,7 @@ def test_unready_pods_are_upgraded_without_the_budget_but_count_against_it() -> 
     assert taken(Mix(started(1), waiting=3, broken=2), maxUnavailable=0) == 2
 
 
-# ── what is written ──────────────────────────────────────────────────────────
+# ── writes ───────────────────────────────────────────────────────────────────
 
 
 def test_one_patch_changes_only_the_image_and_the_pods_records() -> None:
@@ -169,7 +169,7 @@ def test_changes_that_are_not_of_sidecars_upgrade_no_pod_but_make_a_revision() -
 
 def test_pods_whose_sidecars_changed_otherwise_are_left_with_a_condition_and_one_event() -> None:
     """sidecarset case 60"""
-    # given a pod that another SidecarSet need not change
+    # given a pod that has a True entry of another SidecarSet
     world = started(2)
 
     def other(pod: Document) -> None:
@@ -190,7 +190,7 @@ def test_pods_whose_sidecars_changed_otherwise_are_left_with_a_condition_and_one
     assert (condition["status"], condition["reason"]) == ("False", "UpdateImmutableField")
     assert orjson.loads(condition["message"]) == {"log": False, "other": True}
     assert world.round().is_settled
-    # when it is taken back, the pod says that it is fine again
+    # when the change is reverted, the entry is True again
     world.change(container("log"))
     world.settle()
     assert world.status["updatedPods"] == 2
@@ -199,7 +199,7 @@ def test_pods_whose_sidecars_changed_otherwise_are_left_with_a_condition_and_one
 
 
 def test_the_condition_stays_false_while_another_sidecarset_cannot_upgrade() -> None:
-    """sidecarset case 61; an entry of a SidecarSet that is gone is dropped (pitfall 21)"""
+    """sidecarset case 61; an entry of a deleted SidecarSet is dropped (pitfall 21)"""
     world = started(1)
 
     def other(pod: Document) -> None:
@@ -380,7 +380,7 @@ def test_a_second_plan_on_the_answers_of_the_first_upgrades_nothing_more() -> No
 
 
 def test_every_write_requires_the_pods_uid_and_resource_version() -> None:
-    """sidecarset cases 71 and 72: a pod that is gone or changed refuses it, and the next plan sees what is there"""
+    """sidecarset cases 71 and 72: the write fails if the pod was deleted or changed; the next plan sees that"""
     world = started(2)
     new_image(world, updateStrategy={"maxUnavailable": 2})
     actions: list[Any] = [step.action for step in world.plan().steps if step.action.key.namespace == "shop"]
@@ -570,7 +570,7 @@ def hot_world(*more: Document, pods: int = 1) -> SidecarWorld:
 
 
 def versions(world: SidecarWorld) -> dict[str, str]:
-    """`1` and `2` with the version, `1alt` and `2alt` with that of the other container."""
+    """The version annotations: `1` and `2` of the containers themselves, `1alt` and `2alt` of the other container."""
     annotations = world.pods["web-0"]["metadata"]["annotations"]
     return {
         f"{number}{alt}": annotations[f"version{alt}.sidecarset.kruise.io/mesh-{number}"]
@@ -588,13 +588,13 @@ def test_the_idle_container_gets_the_new_image_and_the_working_one_becomes_idle(
     world.change(hot("mesh", "mesh:2"))
     version = str(world.version)
     world.round()
-    # then the idle one has the image, and the pod counts as updated and not as ready
+    # then the idle container has the image, and the pod counts as updated but not as ready
     assert world.images("web-0") == {"mesh-1": "mesh:1", "mesh-2": "mesh:2", "main": "web:1"}
     assert world.note("web-0", WORKING) == {"mesh": "mesh-2"}
     assert versions(world) == {"1": "1", "1alt": version, "2": version, "2alt": "1"}
     world.round()
     assert (world.status["updatedPods"], world.status.get("updatedReadyPods", 0)) == (1, 0)
-    # when it runs
+    # when the container runs
     world.run_all()
     plan = world.round()
     # then
@@ -759,7 +759,7 @@ def test_a_changed_custom_version_labels_the_existing_revision() -> None:
 
 
 def test_older_content_under_another_custom_version_loses_its_earlier_version() -> None:
-    """sidecarset case 101; OpenKruise does the same, and then rejects pods that ask for the earlier one"""
+    """sidecarset case 101; OpenKruise does the same, and then rejects pods for the earlier version"""
     # given
     world = started(1)
     for image, version in (("log:1", "v1"), ("log:2", "v2"), ("log:1", "v3")):
@@ -777,7 +777,7 @@ def test_older_content_under_another_custom_version_loses_its_earlier_version() 
         choose_contents(view, labels={}, revisions=world.revision_views(), draw=lambda: 1.0)  # type: ignore[arg-type]
 
 
-# ── the whole ────────────────────────────────────────────────────────────────
+# ── the whole plan ───────────────────────────────────────────────────────────
 
 
 def test_a_terminating_sidecarset_changes_no_pods_and_revisions() -> None:

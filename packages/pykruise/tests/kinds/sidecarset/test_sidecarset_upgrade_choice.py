@@ -1,4 +1,4 @@
-"""Which pods get new sidecars now, in which order, and why the others do not."""
+"""Pods that get new sidecars now, their order, and the reasons of the other pods."""
 
 from typing import Any
 
@@ -42,7 +42,7 @@ def strategy(**fields: Any) -> SidecarSetView:
 
 
 def order(pods: list[ManagedPod], **fields: Any) -> list[str]:
-    """Namespaces and names of the pods in the order in which they are upgraded."""
+    """Namespaces and names of the pods, in the order of their upgrade."""
     return [pod.label for pod in choose(strategy(maxUnavailable=100, **fields), pods).pods]
 
 
@@ -77,7 +77,7 @@ def test_a_partition_of_more_than_wait_keeps_them_all() -> None:
 
 
 def test_one_pod_is_upgraded_at_a_time_without_a_strategy() -> None:
-    """One that was stored without defaults: the webhooks were not asked."""
+    """The SidecarSet was stored without defaults, while no webhook was called."""
     doc = sidecarset("log", container("log"))
     given = project_sidecarset(
         encode({**doc, "metadata": {**doc["metadata"], "uid": "u", "resourceVersion": "1"}})
@@ -100,7 +100,7 @@ def test_newer_pods_are_upgraded_first_and_then_in_order_of_namespace_and_name()
 
 
 def test_a_weight_whose_selector_cannot_be_read_stops_the_upgrade() -> None:
-    """Admission refuses it; the order that is asked for is not known, so none is made up."""
+    """Admission refuses it. Without the requested order, no other order is used."""
     selector = {"matchExpressions": [{"key": "a", "operator": "Nope"}]}
     priority = {"weightPriority": [{"weight": 1, "matchSelector": selector}]}
     with pytest.raises(SelectorError):

@@ -1,4 +1,4 @@
-"""What is written into one pod: which container gets which image, and what is kept of annotations."""
+"""The patch of one pod: the containers with a new image, and the annotations that are kept."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ WORKING = "kruise.io/sidecarset-working-hotupgrade-container"
 
 
 def started(*containers: Document) -> SidecarWorld:
-    """A pod web-0 with these sidecars, settled."""
+    """A settled pod web-0 with these sidecars."""
     sidecar_world = SidecarWorld(sidecarset("log", *containers))
     sidecar_world.add()
     sidecar_world.settle()
@@ -26,7 +26,7 @@ def started(*containers: Document) -> SidecarWorld:
 
 
 def patch(world: SidecarWorld) -> Document:
-    """What an upgrade of web-0 would write, whether its turn has come or not."""
+    """The patch for an upgrade of web-0, without a check of its turn."""
     managed = build_managed_pod(world.pod_view("web-0"), world.view)
     return upgrade_patch(managed, world.view, revision="log-2", now=NOW)
 
@@ -95,13 +95,13 @@ def test_a_hot_sidecar_with_an_unchanged_image_is_not_changed() -> None:
 @pytest.mark.parametrize(
     ("first", "second", "serving", "working", "target"),
     [
-        # an idle one gets the image, whatever the annotation says
+        # an idle container gets the image, for any value of the annotation
         ("empty:1", "mesh:1", "12", "mesh-1", "mesh-1"),
         ("mesh:1", "empty:1", "12", "mesh-2", "mesh-2"),
-        # where both have one, it is the one that does not serve
+        # if both have an image, the one that does not serve
         ("mesh:1", "mesh:0", "1", "mesh-2", "mesh-2"),
         ("mesh:0", "mesh:1", "2", "mesh-1", "mesh-1"),
-        # and where both do or none does, the one that does not work
+        # and if both serve or none does, the one that is not working
         ("mesh:1", "mesh:0", "12", "mesh-1", "mesh-2"),
         ("mesh:0", "mesh:1", "12", "mesh-2", "mesh-1"),
         ("mesh:0", "mesh:1", "", "mesh-2", "mesh-1"),
@@ -112,7 +112,7 @@ def test_the_idle_container_of_a_hot_pair_gets_the_image(
     first: str, second: str, serving: str, working: str, target: str
 ) -> None:
     """section 6.12, step 1"""
-    # given a second pair, which stays as it is
+    # given a second hot pair without a change
     world = started(hot("b"), hot("mesh"))
 
     def both(pod: Document) -> None:
@@ -130,7 +130,7 @@ def test_the_idle_container_of_a_hot_pair_gets_the_image(
 
 def test_a_container_serves_only_when_it_runs_the_image_of_its_spec() -> None:
     """section 6.12, step 1: ready, and consistent"""
-    # given the first is ready with the image of before, and the second is ready with its own
+    # given a first container that is ready with the old image, and a second one that is ready with its own image
     world = started(hot("mesh"))
 
     def both(pod: Document) -> None:
@@ -226,10 +226,10 @@ def test_the_state_keeps_where_upgrades_began_and_what_others_wrote() -> None:
 @pytest.mark.parametrize(
     ("phase", "is_ready", "failing", "is_over"),
     [
-        # the pod is ready, so nobody has to be asked
+        # the pod is ready, so no container is checked
         ("Running", "True", ("main",), True),
         ("Pending", "True", ("main",), False),
-        # or all are, but for the one that is to become idle
+        # or all are ready, except the one that becomes idle
         ("Running", "False", (), True),
         ("Pending", "True", (), True),
         ("Running", "False", ("mesh-1",), True),
@@ -258,7 +258,7 @@ def test_a_hot_upgrade_is_complete_when_all_but_the_old_container_are_ready(
 
 @pytest.mark.parametrize(("name", "is_over"), [("mesh-1", True), ("mesh-2", False)])
 def test_the_image_of_the_old_hot_container_does_not_matter(name: str, *, is_over: bool) -> None:
-    """section 6.12: consistent but for the old one"""
+    """section 6.12: consistent, except the old container"""
     world = started(hot("mesh"))
     world.change(hot("mesh", "mesh:2"))
     world.round()

@@ -1,4 +1,4 @@
-"""What admission refuses of a SidecarSet, and under which field."""
+"""SidecarSets that admission refuses, with the field."""
 
 from typing import Any
 
@@ -45,7 +45,7 @@ def test_a_name_may_still_be_generated() -> None:
 
 
 def test_a_sidecarset_with_a_generated_name_has_no_revisions() -> None:
-    """Not even one that names no SidecarSet."""
+    """Even a revision without the label of a SidecarSet does not count."""
     choice = {"revision": {"revisionName": "s-1"}}
     doc = sidecarset("", container("log"), metadata={"name": None}, injectionStrategy=choice)
     doc["metadata"]["generateName"] = "s-"
@@ -433,7 +433,7 @@ def test_errors_of_containers_are_those_of_pods() -> None:
 
 @pytest.mark.parametrize("setting", ["shareVolumeDevicePolicy", "volumeMounts"])
 def test_sidecars_that_were_stored_with_an_error_can_be_changed_elsewhere(setting: str) -> None:
-    """The original accepts a policy of any type; and a mount without a volume was accepted once."""
+    """OpenKruise accepts a policy of any type, and a mount without a volume was accepted earlier."""
     # given
     wrong: dict[str, Any] = {
         "shareVolumeDevicePolicy": {"type": "sometimes"},
@@ -447,7 +447,7 @@ def test_sidecars_that_were_stored_with_an_error_can_be_changed_elsewhere(settin
 
 
 def test_patterns_are_those_of_the_original() -> None:
-    """It has no look-around; a SidecarSet with one could not be taken back to it."""
+    """OpenKruise's expressions have no look-around; a SidecarSet with one could not be moved back to OpenKruise."""
     assert errors(sidecarset("s", policy("(?=a)b", limits={"cpu": "cpu"})))
 
 

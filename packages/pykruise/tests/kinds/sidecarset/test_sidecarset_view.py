@@ -1,4 +1,4 @@
-"""A SidecarSet as a cache keeps it, however it was stored."""
+"""A SidecarSet in a cache, also if it was stored without admission."""
 
 from typing import Any
 
@@ -14,13 +14,13 @@ FULL, IMAGELESS = "kruise.io/sidecarset-hash", "kruise.io/sidecarset-hash-withou
 
 
 def stored(*, status: Any = None, generation: int = 3, metadata: Any = None, **spec: Any) -> SidecarSetView:
-    """One that was stored without admission."""
+    """A SidecarSet that was stored without admission."""
     doc = sidecarset("log", container("log"), **spec)
     meta = {"name": "log", "uid": "u", "resourceVersion": "1", "generation": generation, **(metadata or {})}
     return project_sidecarset(encode({**doc, "metadata": meta, "status": status}))
 
 
-# ── whom it means ────────────────────────────────────────────────────────────
+# ── selected pods and namespaces ─────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("spec", [None, {}, {"selector": {}}, {"selector": None}])
@@ -87,7 +87,7 @@ def test_an_unreadable_sidecarset_reports_its_problem_and_selects_nothing(
             },
             ("shop",),
         ),
-        # a label goes before expressions
+        # a label precedes expressions
         (
             {
                 "matchLabels": {NAME: "shop"},
@@ -117,7 +117,7 @@ def test_the_namespaces_that_its_selector_names(selector: Any, named: tuple[str,
         ({"matchLabels": {NAME: "shop"}}, "shop", {NAME: "shop"}, True),
         ({"matchLabels": {NAME: "shop"}}, "shop", None, False),
         ({"matchLabels": {NAME: "shop"}}, "bar", {NAME: "bar"}, False),
-        # a label does not make a namespace another one
+        # the label alone does not select a namespace of another name
         ({"matchLabels": {NAME: "shop"}}, "bar", {NAME: "shop"}, False),
     ],
 )
@@ -128,7 +128,7 @@ def test_a_namespace_is_selected_by_its_labels_and_its_name(
     assert stored(namespaceSelector=selector).selects_namespace(name, labels) is expected
 
 
-# ── what it is ───────────────────────────────────────────────────────────────
+# ── its fields ───────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Which events are about which SidecarSets, and what a look at one takes in."""
+"""Events that wake SidecarSets, and the contents of their snapshots."""
 
 from typing import Any
 
@@ -23,13 +23,13 @@ BROKEN = sidecarset("broken", container("c"), selector={"matchExpressions": [{"k
 
 
 def woken(on: Any, old: Any, new: Any) -> list[str]:
-    """Names of the SidecarSets that an event is about."""
+    """Names of the SidecarSets that an event enqueues."""
     views = [view(entry) for entry in (ALL, GOLD)] + [view(BROKEN, is_admitted=False)]
     return Woken(KIND, {SIDECAR_SET_VIEWS: views}, settings=SidecarSetSettings()).by(on, old, new)
 
 
 def carrying(names: str | None, *, name: str = "web-1", namespace: str = "shop") -> PodView:
-    """A pod that lists these SidecarSets; None: it has no annotations."""
+    """A pod whose annotation lists these SidecarSets; None: it has no annotations."""
     annotations = {} if names is None else {"kruise.io/sidecarset-injected-list": names}
     metadata = {
         "uid": "u",
@@ -46,7 +46,7 @@ def carrying(names: str | None, *, name: str = "web-1", namespace: str = "shop")
     [
         (None, "a,b", ["a", "b"]),
         ("a,b", None, ["a", "b"]),
-        # one that it is taken off has to hear of it too
+        # also the SidecarSet that was removed from the list
         ("a", "b", ["a", "b"]),
         ("", "", []),
     ],
@@ -94,18 +94,18 @@ def namespace(**labels: str) -> NamespaceView:
 def test_a_namespace_enqueues_the_sidecarsets_with_a_namespace_selector(
     old: Any, new: Any, *, is_about: bool
 ) -> None:
-    """pitfall 17: what other labels it has does not matter"""
+    """pitfall 17: its other labels do not matter"""
     assert woken(NAMESPACE_VIEWS, old, new) == (["gold"] if is_about else [])
 
 
 def test_an_unchanged_namespace_of_a_new_list_enqueues_the_sidecarsets() -> None:
-    """A cache that begins anew shows what it has as it is."""
+    """A cache with a new list delivers its objects unchanged."""
     item = namespace(tier="gold")
     assert woken(NAMESPACE_VIEWS, item, item) == ["gold"]
 
 
 def stored(name: str, *, owner: str | None = "log", controller: str = "", number: int = 1) -> RevisionView:
-    """A revision that carries the name of a SidecarSet."""
+    """A revision with the label of a SidecarSet."""
     metadata: dict[str, Any] = {
         "name": name,
         "namespace": "kruise-system",
@@ -127,7 +127,7 @@ def test_a_revision_enqueues_the_sidecarset_in_its_label() -> None:
     assert woken(REVISION_VIEWS, revision, stored("log-1", owner="other")) == ["other"]
 
 
-# ── what is looked at ────────────────────────────────────────────────────────
+# ── snapshots ────────────────────────────────────────────────────────────────
 
 
 def looked(
@@ -166,7 +166,7 @@ def test_a_name_that_is_too_long_for_a_revision_is_cut_off() -> None:
 
 
 def managed(*, namespace: str, name: str, sets: Any) -> PodView:
-    """A pod with the sidecars of a SidecarSet."""
+    """A pod with the injected sidecars of these SidecarSets."""
     result = injected(pod(name=name), sets, namespace_labels={"tier": "gold"})
     assert result is not None
     place = {"uid": f"{namespace}-{name}", "resourceVersion": "1", "namespace": namespace}

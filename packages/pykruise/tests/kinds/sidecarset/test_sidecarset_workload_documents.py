@@ -1,4 +1,4 @@
-"""How much one pod's sidecars may take from it, and how long that may take."""
+"""Limits of what the sidecars of one pod copy from it, in number and in time."""
 
 import pytest
 
@@ -53,7 +53,7 @@ def test_a_sidecar_takes_what_it_shares_and_is_refused_beyond_the_bound(
 
 
 def test_a_pattern_is_read_as_the_original_reads_it_and_never_tries_again() -> None:
-    """With an engine that goes back, a name of 63 letters took longer than any client waits."""
+    """An engine with backtracking would need longer for a name of 63 letters than any client waits."""
     # given
     doc = pod({"name": "a" * 62 + "0", "image": "m"})
     policy = {**POLICY, "targetContainersNameRegex": r"^([a-z]+-?)+$"}
@@ -68,7 +68,7 @@ def test_sidecars_take_a_bounded_number_of_mounts_from_a_pod() -> None:
     mounts = [{"name": "v", "mountPath": f"/{number}"} for number in range(1_001)]
     doc = pod({"name": "main", "image": "m", "volumeMounts": mounts}, volumes=[{"name": "v"}])
     sharing = [container(f"s{number}", shareVolumePolicy={"type": "enabled"}) for number in range(50)]
-    # then as many as an object has room for are possible
+    # then as many are possible as an object has room for
     assert injected(doc, sidecarset("s", *sharing[:49])) is not None
     with pytest.raises(InjectionError, match="at most 50000 mounts, devices and resources"):
         injected(doc, sidecarset("s", *sharing))

@@ -37,7 +37,7 @@ def pod(
     phase: str = "Running",
     **metadata: Any,
 ) -> PodView:
-    """Containers with their environment; `ended`: with which code those ended that did."""
+    """A pod of containers with these environments; `ended`: exit codes of the ended containers."""
     document: Document = {
         "metadata": {"name": "job-x", "namespace": "shop", "uid": "u1", "resourceVersion": "7", **metadata},
         "spec": {
@@ -82,7 +82,7 @@ def plan(pod: PodView, *, at: NodeView | None = None, has_request: bool = False)
 
 
 def killed(plan: Plan) -> list[list[str]]:
-    """The containers that each request names."""
+    """The containers in each created request."""
     return [
         [container["name"] for container in step.action.body["spec"]["containers"]]
         for step in plan.steps
@@ -239,7 +239,7 @@ def test_on_a_real_node_the_image_does_nothing() -> None:
     item = pod({"main": {}, "log": IMAGE}, {"main": 0})
     assert is_interesting(item)
     assert plan(item).is_settled
-    # and the phase is not decided by a sidecar whose end counts
+    # and a sidecar of the other kind, which has ended, does not decide the phase
     assert plan(pod({"main": {}, "log": IMAGE, "proxy": KILL}, {"main": 0, "proxy": 0})).is_settled
 
 
@@ -255,7 +255,7 @@ def test_an_unknown_node_is_retried() -> None:
 @pytest.mark.parametrize("has_request", [False, True])
 def test_a_snapshot_has_the_pods_node_and_recreate_request(*, has_request: bool) -> None:
     """sidecarset cases 85 and 91"""
-    # given another pod's request too
+    # given a request for another pod too
     item, names = pod({"main": {}, "log": KILL}, {"main": 0}), ["sidecar-termination-u2"]
     if has_request:
         names.append(format_request_name(item))

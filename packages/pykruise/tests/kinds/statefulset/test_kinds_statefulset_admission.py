@@ -1,4 +1,4 @@
-"""StatefulSet's defaults and validation. Rule and case numbers are the specification's."""
+"""Defaults and validation of StatefulSets. Rule and case numbers are the specification's."""
 
 import copy
 from typing import Any
@@ -60,7 +60,7 @@ def test_given_fields_are_kept() -> None:
     spec = defaulted(doc)["spec"]
     assert (spec["replicas"], spec["podManagementPolicy"]) == (7, "Parallel")
     assert spec["updateStrategy"]["rollingUpdate"]["maxUnavailable"] == "30%"
-    # and so do policies, of pods and of claims
+    # and so do the policies of pods and claims
     given = {
         "persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Delete", "whenScaled": "Delete"},
         "volumeClaimUpdateStrategy": {"type": "OnPodRollingUpdate"},
@@ -90,7 +90,7 @@ def test_gates_decide_about_claims() -> None:
 
 def test_claim_templates_get_defaults_only_with_the_pod_template() -> None:
     """An upgrade of the manager must not roll pods."""
-    # given a stored object without defaults, and a change of its size only
+    # given a stored object without defaults, and only another number of replicas
     old = bare() | {"spec": {**bare()["spec"], "volumeClaimTemplates": [claim_template()]}}
     new = copy.deepcopy(old)
     new["spec"]["replicas"] = 5
@@ -98,7 +98,7 @@ def test_claim_templates_get_defaults_only_with_the_pod_template() -> None:
     spec = defaulted(new, old=old)["spec"]
     assert spec["template"] == old["spec"]["template"]
     assert spec["volumeClaimTemplates"] == old["spec"]["volumeClaimTemplates"]
-    # but with another template both get them
+    # but with another pod template, both get defaults
     new["spec"]["template"] = template("nginx:2")
     spec = defaulted(new, old=old)["spec"]
     assert spec["volumeClaimTemplates"][0]["status"] == {"phase": "Pending"}
@@ -273,7 +273,7 @@ def test_a_name_may_be_left_to_the_api_server() -> None:
     ],
 )
 def test_names_of_pods_that_are_too_long_are_a_warning(spec: Document, is_warned_of: bool) -> None:
-    """With the highest ordinal, they have at most 63 characters"""
+    """The name of the last pod has at most 63 characters"""
     doc = document(**spec)
     doc["metadata"]["name"] = "w" * 61
     warnings = [name for name in warnings_of_names(doc, KIND.derived, None) if "its last pod" in name]
@@ -367,7 +367,7 @@ def test_a_claim_template_with_a_value_of_a_wrong_type_is_a_bad_request_that_nam
     assert refused.code == 400
     assert refused.message.startswith("spec.volumeClaimTemplates[1]: json: cannot unmarshal string into Go ")
     assert place in refused.message
-    # but a stored one keeps nobody from something else
+    # but a stored template with this error does not block other changes
     assert (
         review(
             build_mutating_review(StatefulSetDefaultingSettings()),
@@ -506,7 +506,7 @@ def test_a_template_that_was_stored_with_an_error_can_be_changed_elsewhere(store
     # given
     old, new = document(template=stored), document(template=copy.deepcopy(stored))
     new["spec"]["template"]["metadata"]["annotations"] = {"team": "a"}
-    # then it is not written anew, but what is stored so can be changed, and not made worse
+    # then a new object is refused; a stored one can be changed, but without another error
     assert fields(new)
     assert fields(new, old=old) == []
     new["spec"]["template"]["spec"]["restartPolicy"] = "Never"
@@ -545,7 +545,7 @@ def test_a_very_long_list_of_weights_is_refused_unless_it_is_stored_already() ->
 
 @pytest.mark.parametrize("amount", ["9" * 5_000 + "%", "9" * 5_000])
 def test_amounts_with_very_many_digits_are_field_errors(amount: str) -> None:
-    """Python refuses to read numbers of more than 4,300 digits, which was an answer 500."""
+    """Python refuses to read numbers of more than 4,300 digits, which led to an answer 500."""
     assert fields(document(rolling={"maxUnavailable": amount})) == [f"{BLOCK}.maxUnavailable"]
     entries = {"reserveOrdinals": [f"1-{'9' * 5_000}"]}
     assert fields(document(**entries)) == ["spec.reserveOrdinals[0]"]

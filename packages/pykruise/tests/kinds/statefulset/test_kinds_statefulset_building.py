@@ -1,4 +1,4 @@
-"""New pods: of which revision they are, and what they look like; numbers are the specification's cases."""
+"""New pods: their revision and their fields; numbers are the specification's cases."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ from support.statefulset_builder import (
     waiting,
 )
 
-# ── what they look like ──────────────────────────────────────────────────────
+# ── fields ───────────────────────────────────────────────────────────────────
 
 
 def test_a_new_pod_has_its_name_labels_owner_and_host_name() -> None:
@@ -42,7 +42,7 @@ def test_a_new_pod_has_its_name_labels_owner_and_host_name() -> None:
     (reference,) = metadata["ownerReferences"]
     assert (reference["kind"], reference["controller"]) == ("StatefulSet", True)
     assert (pod["spec"]["hostname"], pod["spec"]["subdomain"]) == ("web-0", "peers")
-    # and nothing that is not asked for
+    # and without these fields, the pod has neither finalizers nor a subdomain
     (pod,) = created_pods(statefulset(1, pods=False).plan())
     assert "finalizers" not in pod["metadata"]
     assert "subdomain" not in pod["spec"]
@@ -50,7 +50,7 @@ def test_a_new_pod_has_its_name_labels_owner_and_host_name() -> None:
 
 @pytest.mark.parametrize("metadata", [{}, {"metadata": None}, {"metadata": {}}])
 def test_a_pod_of_a_template_without_labels_has_those_of_the_set_alone(metadata: dict[str, Any]) -> None:
-    """Admission lets it pass where the selector asks for no label."""
+    """Admission allows it if the selector requires no label."""
     selector = {"matchExpressions": [{"key": "tier", "operator": "DoesNotExist"}]}
     builder = statefulset(1, pods=False).with_revisions()
     builder.with_spec(selector=selector, template={**metadata, "spec": template()["spec"]})
@@ -69,12 +69,12 @@ def test_a_new_pod_waits_for_the_pre_normal_hook() -> None:
     builder = statefulset(2, pods=False).with_hook("preNormal")
     (pod,) = created_pods(builder.plan())
     assert pod["metadata"]["labels"][keys.STATE_LABEL] == "PreparingNormal"
-    # when it runs without the hook, it is not available and the next is not made
+    # when the pod runs without the hook's label, it is not available, and the next pod is not created
     builder.pod(0).state("PreparingNormal", 0)
     plan = builder.plan()
     assert created(plan) == []
     assert waiting(plan) == "PreNormalHook"
-    # and with the hook it is
+    # and with the label it becomes Normal
     assert states(builder.hooked(0).plan()) == {0: "Normal"}
 
 
@@ -85,11 +85,11 @@ def test_a_template_with_the_pre_normal_hook_creates_normal_pods() -> None:
     assert pod["metadata"]["labels"][keys.STATE_LABEL] == "Normal"
 
 
-# ── of which revision they are ───────────────────────────────────────────────
+# ── revision ─────────────────────────────────────────────────────────────────
 
 
 def revisions(builder: StatefulSetBuilder) -> dict[int, bool]:
-    """Ordinals of the pods that are made → whether they are of the update revision."""
+    """Ordinals of the created pods → whether they have the update revision."""
     return {
         int(pod["metadata"]["name"].rpartition("-")[2]): pod["metadata"]["labels"][keys.REVISION_LABEL]
         == builder.update_name
@@ -101,7 +101,7 @@ def revisions(builder: StatefulSetBuilder) -> dict[int, bool]:
 def test_the_status_decides_how_many_lost_pods_are_recreated_old_without_a_partition(
     strategy: dict[str, Any] | None,
 ) -> None:
-    """A set that was never defaulted has no block rollingUpdate."""
+    """A set without defaults has no block rollingUpdate."""
     # given pods 1, 2, 3 and 4, all lost
     builder = statefulset(4, pods=False, parallel=True).with_spec(
         updateStrategy=strategy, reserveOrdinals=[0]
@@ -109,5 +109,5 @@ def test_the_status_decides_how_many_lost_pods_are_recreated_old_without_a_parti
     builder.with_status(currentRevision=builder.old_name, currentReplicas=2)
     # then the lowest two were not updated yet
     assert revisions(builder) == {1: False, 2: False, 3: True, 4: True}
-    # and under OnDelete each loss is an update
+    # and under OnDelete, each lost pod is updated
     assert revisions(builder.on_delete()) == dict.fromkeys(range(1, 5), True)

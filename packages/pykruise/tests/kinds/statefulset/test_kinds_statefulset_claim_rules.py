@@ -1,4 +1,4 @@
-"""Which claim templates admission takes while claims follow them. Case numbers are the specification's."""
+"""Claim templates that admission accepts while claims grow with them. Case numbers are the specification's."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -85,7 +85,7 @@ def test_a_claim_template_may_be_empty(spec: Document) -> None:
 def test_another_size_takes_a_class_that_does_not_rule_it_out(
     size: str, expandable: bool | None, accepted: bool
 ) -> None:
-    """statefulset case 71 and 72: smaller is accepted too, existing claims just stay"""
+    """statefulset case 71 and 72: a smaller size is accepted too; existing claims stay as they are"""
     old = growing(claim_template(storageClassName="fast"))
     new = growing(claim_template(size=size, storageClassName="fast"))
     expected = [] if accepted else ["spec.volumeClaimTemplates[data].spec.resources.requests.storage"]
@@ -111,6 +111,6 @@ def test_a_missing_or_unreadable_storage_class_is_an_error() -> None:
     new = growing(claim_template(size="2Gi", storageClassName="fast"))
     assert claim_fields(new, old) == ["spec.volumeClaimTemplates[data].spec.storageClassName"]
     assert claim_fields(new, old, fails=True) == ["spec.volumeClaimTemplates"]
-    # but nobody asks for one while claims keep their size, or where nobody can
+    # but no class is read while claims keep their size, or without a reader
     assert claim_fields(old, old, fails=True) == []
     assert fields(new, old=old, reviewer=build_validating_review(resizes_claims=True, classes=None)) == []

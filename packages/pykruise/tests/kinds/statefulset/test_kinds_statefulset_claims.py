@@ -1,4 +1,4 @@
-"""Claims are made, owned, kept and let grow; numbers are the specification's cases."""
+"""Claims: created, owned, kept and grown; numbers are the specification's cases."""
 
 from typing import Any
 
@@ -42,7 +42,7 @@ def pod_reference(name: str, uid: str = "") -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": uid or f"uid-{name}"}
 
 
-# ── making them ──────────────────────────────────────────────────────────────
+# ── creation ─────────────────────────────────────────────────────────────────
 
 
 def test_claims_are_created_before_their_pod_with_labels_of_template_and_selector() -> None:
@@ -64,9 +64,9 @@ def test_claims_are_created_before_their_pod_with_labels_of_template_and_selecto
         {"name": "data", "persistentVolumeClaim": {"claimName": "data-web-0"}},
         {"name": "logs", "persistentVolumeClaim": {"claimName": "logs-web-0"}},
     ]
-    # and nothing is shared that a later change could leak through
+    # and the claims share no labels, so that a change of one does not change another
     assert data["metadata"]["labels"] is not logs["metadata"]["labels"]
-    # and what fails is a warning
+    # and a failure is a warning
     assert all(step.failed is not None and step.failed.warning for step in chain.steps)
 
 
@@ -88,7 +88,7 @@ def test_a_claim_replaces_a_volume_of_its_name() -> None:
 
 
 def test_an_existing_claim_is_used_unchanged() -> None:
-    """statefulset case 51: under OnDelete only claims that are made later have another size"""
+    """statefulset case 51: under OnDelete only new claims have another size"""
     # given
     builder = statefulset(2, parallel=True).with_claims(claim_template())
     builder.spec["volumeClaimTemplates"] = [claim_template(size="2Gi")]
@@ -128,7 +128,7 @@ def test_a_pending_pod_gets_its_lost_claim_again() -> None:
     builder = statefulset(2).with_claims(claim_template()).pending(1)
     del builder.claims["data-web-1"]
     assert created_claims(builder.plan()) == ["data-web-1"]
-    # while the old one is still on its way out, nothing can be made
+    # while the old claim terminates, no claim can be created
     builder.claim(claim_template(), "web-1", deletionTimestamp=format_time(NOW))
     plan = builder.plan()
     assert created_claims(plan) == []
@@ -151,8 +151,8 @@ def test_a_pending_pod_gets_its_lost_claim_again() -> None:
 def test_claims_are_owned_by_the_objects_with_which_they_are_deleted(
     scaled: str, deleted_: str, slot: set[str], surplus: set[str], before: str
 ) -> None:
-    """Whatever the owners were before."""
-    # given a wanted and a surplus pod whose claims have owners of some earlier policy
+    """The previous owners do not matter."""
+    # given a wanted and a surplus pod whose claims have the owners of an earlier policy
     builder = statefulset(1).pod(1).with_claims(claim_template()).retaining(scaled=scaled, deleted=deleted_)
     for name in ("web-0", "web-1"):
         owners = foreign_owners(name)
@@ -167,7 +167,7 @@ def test_claims_are_owned_by_the_objects_with_which_they_are_deleted(
 
 
 def foreign_owners(pod: str) -> list[dict[str, Any]]:
-    """An object named as the pod, and a pod of another name."""
+    """An object with the name of the pod, and a pod of another name."""
     return [
         {"apiVersion": "v1", "kind": "ConfigMap", "name": pod, "uid": "foreign"},
         pod_reference("backup", "foreign pod"),
@@ -175,7 +175,7 @@ def foreign_owners(pod: str) -> list[dict[str, Any]]:
 
 
 def owners_after(builder: StatefulSetBuilder, written: dict[str, Any], name: str) -> set[str]:
-    """Kinds of the owners besides foreign ones; statefulset case 68: those survive."""
+    """Kinds of the owners that are not foreign; statefulset case 68: foreign owners stay."""
     owners = {item["uid"]: item for item in builder.claims[name]["metadata"].get("ownerReferences", [])}
     for reference in (written.get(name) or {"metadata": {"ownerReferences": []}})["metadata"][
         "ownerReferences"
@@ -200,7 +200,7 @@ def test_claims_of_a_surplus_pod_get_their_owner_before_the_pod_is_deleted() -> 
 
 def test_claims_of_high_ordinals_are_kept_while_their_pods_are_desired() -> None:
     """statefulset case 65"""
-    # given pods 1 and 6, and freed ones below and between
+    # given pods 1 and 6, with reserved ordinals below and between
     builder = statefulset(2, parallel=True).pod(6).with_claims(claim_template()).retaining(scaled="Delete")
     builder.with_spec(reserveOrdinals=[0, "2-5"])
     written = patches(builder.plan(), PERSISTENT_VOLUME_CLAIMS)
@@ -218,7 +218,7 @@ def test_no_pod_is_created_while_its_claim_is_deleted_with_its_predecessor() -> 
     # then
     assert created(plan) == []
     assert waiting(plan) == "Claim"
-    # and once it is gone, pod and claim are made anew
+    # and once the claim is deleted, pod and claim are created again
     del builder.claims["data-web-2"]
     plan = builder.plan()
     assert (created(plan), created_claims(plan)) == ([2], ["data-web-2"])
@@ -232,8 +232,8 @@ def test_a_pod_is_created_on_a_claim_with_other_owners() -> None:
 
 
 def test_a_claim_that_is_retained_again_is_released_before_its_next_pod() -> None:
-    """Otherwise garbage collection would take it away under the pod."""
-    # given a claim that was to go with the last pod, and a policy that retains now
+    """Otherwise garbage collection would delete the claim under the pod."""
+    # given a claim that would be deleted with the last pod, and a policy that retains it now
     builder = statefulset(3).with_claims(claim_template()).retaining().without(2)
     references = [pod_reference("web-2", "an older pod")]
     builder.claims["data-web-2"]["metadata"]["ownerReferences"] = references
@@ -260,7 +260,7 @@ def test_claims_that_are_retained_again_lose_the_set_as_owner() -> None:
     policy = "persistentVolumeClaimRetentionPolicy"
     assert {step.because for step in steps} == {f"{policy}: it stays when its pod or the set is deleted"}
     assert all(step.failed is not None and step.failed.warning for step in steps)
-    # and those that are to go get it, once
+    # and claims that should be deleted with the set get it as owner, once
     builder.retaining(deleted="Delete")
     assert builder.plan().stages == ()
     del builder.claims["data-web-2"]["metadata"]["ownerReferences"]
@@ -302,10 +302,10 @@ def test_the_policy_is_ignored_without_the_gate() -> None:
     plan = builder.with_settings(auto_delete_claims=False).plan()
     assert patches(plan, PERSISTENT_VOLUME_CLAIMS) == {}
     assert deleted(plan) == [2]
-    # and who owns a claim stays so
+    # and the owners of a claim stay
     builder.claims["data-web-0"]["metadata"]["ownerReferences"] = [SET_REFERENCE]
     assert patches(builder.plan(), PERSISTENT_VOLUME_CLAIMS) == {}
-    # and new ones are owned by none
+    # and new claims have no owner
     (claim, _) = (step.action.body for step in builder.with_spec(replicas=4).plan().steps)  # type: ignore[union-attr]
     assert "ownerReferences" not in claim["metadata"]
 
@@ -326,19 +326,19 @@ def test_the_other_claims_of_a_pod_are_created_while_an_old_one_is_terminating(i
     plan = builder.plan()
     assert plan.stages == ()
     assert left(plan) == {0: "waits until its old claim data-web-0 is deleted"}
-    # when the other one is not there either
+    # when the other claim is missing too
     del builder.claims["logs-web-0"]
     plan = builder.plan()
     # then
     assert (created_claims(plan), created(plan)) == (["logs-web-0"], [])
-    # and once the old one is gone, only the pod is waited for, if it is there
+    # and once the old claim is deleted, only an existing pod is waited for
     del builder.claims["data-web-0"]
     plan = builder.plan()
     assert (created_claims(plan), created(plan)) == (["data-web-0", "logs-web-0"], [] if is_there else [0])
     assert left(plan) == ({0: "is not ready; the other pods wait for it"} if is_there else {})
 
 
-# ── what wakes the set ───────────────────────────────────────────────────────
+# ── events that wake the set ─────────────────────────────────────────────────
 
 
 def woken_by(old: ClaimView | None, new: ClaimView | None, *, at_once: bool = True) -> list[Key]:
@@ -353,7 +353,7 @@ def claim_view(name: str = "data-web-1", **fields: Any) -> ClaimView:
 
 
 def test_a_claim_of_another_size_is_in_the_status_a_little_later() -> None:
-    # given a claim whose volume came late, so that no pod's start reports it
+    # given a claim whose volume is bound late, so that the start of no pod reports it
     pending, bound = claim_view(requested=1), claim_view(requested=1, capacity=1)
     # then
     assert woken_by(pending, bound, at_once=False) == [statefulset(3).view().key]

@@ -23,7 +23,7 @@ FAST = {"storageClassName": "fast"}
 
 
 def growing(replicas: int = 3, **fields: Any) -> StatefulSetBuilder:
-    """Claims of 1Gi, a template of 2Gi."""
+    """A set with claims of 1Gi, and a template of 2Gi."""
     builder = statefulset(replicas, **fields).with_claims(claim_template(**FAST))
     builder.spec["volumeClaimTemplates"] = [claim_template(size="2Gi", **FAST)]
     return builder.growing()
@@ -62,7 +62,7 @@ def test_claims_grow_pod_by_pod_from_the_highest_and_no_pod_is_restarted() -> No
     plan = builder.plan()
     assert plan.stages == ()
     assert waiting(plan) == "ClaimsGrow"
-    # and then it is its turn
+    # and then the next claim grows
     for number, following in ((2, ["data-web-1"]), (1, ["data-web-0"]), (0, [])):
         capacity(builder, f"data-web-{number}", "2Gi")
         plan = builder.plan()
@@ -99,24 +99,24 @@ def test_a_class_whose_volumes_cannot_grow_stops_the_pass_and_is_named(
 
 
 def test_a_claim_without_a_class_grows() -> None:
-    """Whether its volume does is not known here."""
+    """Without a storage class, the controller cannot see whether the volume can grow."""
     builder = statefulset(1).with_claims(claim_template()).growing()
     builder.spec["volumeClaimTemplates"] = [claim_template(size="2Gi")]
     assert grown(builder.plan()) == ["data-web-0"]
 
 
 def test_each_claim_of_a_pod_grows_independently_and_the_pod_waits_for_all() -> None:
-    # given one that is as its template says, of a class that no longer exists, and one that is to grow
+    # given a claim of the right size and of a deleted class, and a claim that should grow
     data, logs = claim_template(storageClassName="gone"), claim_template("logs", **FAST)
     builder = statefulset(1).with_claims(data, logs).growing()
     builder.spec["volumeClaimTemplates"] = [data, claim_template("logs", "2Gi", **FAST)]
     assert grown(builder.plan()) == ["logs-web-0"]
-    # while it grows
+    # while the second claim grows
     capacity(builder, "logs-web-0", "1Gi")
     assert waiting(builder.plan()) == "ClaimsGrow"
     plan = builder.all_old().plan()
     assert (deleted(plan), left(plan)) == ([], {0: "waits until its claims have grown"})
-    # and then
+    # and when it has grown
     capacity(builder, "logs-web-0", "2Gi")
     assert deleted(builder.plan()) == [0]
 
@@ -128,7 +128,7 @@ def test_claims_never_shrink_and_a_larger_one_will_do() -> None:
     plan = builder.plan()
     assert plan.stages == ()
     assert plan.status["volumeClaims"][0]["compatibleReadyReplicas"] == 3  # type: ignore[index]
-    # and a later one is smaller
+    # and a new claim is smaller
     plan = builder.with_spec(replicas=4).plan()
     claim = next(iter(plan.steps)).action.body  # type: ignore[union-attr]
     assert claim["spec"]["resources"]["requests"]["storage"] == "1Gi"
@@ -136,14 +136,14 @@ def test_claims_never_shrink_and_a_larger_one_will_do() -> None:
 
 def test_after_a_rollback_claims_grow_without_a_restart() -> None:
     """statefulset case 73"""
-    # given P2 updated with its claim under partition 2, then the image taken back and the partition lowered
+    # given P2 updated with its claim under partition 2; then the image is reverted, and the partition is lowered
     builder = growing(partition=0)
     capacity(builder, "data-web-2", "2Gi")
     builder.old_template = template("nginx:2")
     builder.old(2)
-    # then P2 goes back first
+    # then P2 is updated first
     assert deleted(builder.plan()) == [2]
-    # and then the claims of P1 and P0 grow, their pods being of the right revision
+    # and then the claims of P1 and P0 grow, and their pods stay, because their revision is right
     builder.pod(2)
     plan = builder.plan()
     assert (grown(plan), deleted(plan)) == (["data-web-1"], [])
@@ -166,10 +166,10 @@ def test_a_pod_with_a_claim_of_another_shape_uses_an_unavailable_slot(shape: dic
 def test_a_claim_of_another_shape_stops_the_pass_and_is_named(shape: dict[str, Any]) -> None:
     """statefulset case 75"""
     builder = growing(parallel=True).all_old()
-    # given one that is large enough
+    # given a claim that is large enough
     capacity(builder, "data-web-2", "2Gi")
     builder.claims["data-web-2"]["spec"] |= shape
-    # given another pod whose claims could grow, were it not for the first one
+    # given another pod whose claims could grow without the first one
     plan = builder.with_rolling(maxUnavailable=2).plan()
     assert plan.stages == ()
     (note,) = plan.notes
@@ -186,7 +186,7 @@ def test_a_pod_is_updated_once_its_claims_have_grown() -> None:
     plan = builder.plan()
     assert plan.stages == ()
     assert left(plan)[1] == "waits until its claims have grown"
-    # and the next one's turn comes, as far as maxUnavailable goes
+    # and the next claim grows, within maxUnavailable
     builder.with_spec(podManagementPolicy="Parallel").with_rolling(maxUnavailable=2)
     assert grown(builder.plan()) == ["data-web-0"]
     capacity(builder, "data-web-1", "2Gi")
@@ -207,20 +207,20 @@ def test_a_file_system_that_does_not_grow_under_the_pod_gets_a_new_pod() -> None
     builder = growing(3, parallel=True, maxUnavailable=2)
     wait_for_start(builder, "data-web-2", since_s=100)
     wait_for_start(builder, "data-web-1", since_s=50)
-    # then it gets its time
+    # then it has some time
     plan = builder.plan()
     assert (deleted(plan), plan.requeue_after_s) == ([], 200)
     assert left(plan) == dict.fromkeys((1, 2), "waits until the file system of its claims has grown")
-    # and then the pod is recreated, though it is of the right revision, and the other waits on
+    # and then the pod is recreated, although its revision is right, and the other pod waits
     plan = builder.at(200).plan()
     assert (deleted(plan), plan.requeue_after_s) == ([2], 50)
     assert deleted(builder.at(250).plan()) == [2, 1]
-    # and an old one need not wait for its time
+    # and an old pod need not wait that time
     assert deleted(builder.at(0).all_old().plan()) == [2, 1]
 
 
 def test_the_first_claim_with_a_stuck_file_system_resize_decides_when_its_pod_is_deleted() -> None:
-    # given two claims of a pod, and a third whose file system has grown, whatever its condition still says
+    # given two claims of a pod that wait, and a third whose file system has grown in spite of its condition
     names = ("data", "logs", "temp")
     builder = statefulset(1).with_claims(*(claim_template(name, **FAST) for name in names)).growing()
     builder.spec["volumeClaimTemplates"] = [claim_template(name, "2Gi", **FAST) for name in names]
@@ -233,7 +233,7 @@ def test_the_first_claim_with_a_stuck_file_system_resize_decides_when_its_pod_is
 
 
 def wait_for_start(builder: StatefulSetBuilder, claim: str, *, since_s: float) -> None:
-    """The volume has grown since so long, its file system has not."""
+    """Let the volume have grown `since_s` seconds ago, and its file system not."""
     capacity(builder, claim, "1Gi")
     since = format_time(NOW - since_s)
     pending = {"type": "FileSystemResizePending", "status": "True", "lastTransitionTime": since}

@@ -1,4 +1,4 @@
-"""How many pods a StatefulSet wants, keeps and may do without, also by specs that never met admission."""
+"""The number of pods that a StatefulSet wants, keeps and may lose, also for specs that bypassed admission."""
 
 from typing import Any
 

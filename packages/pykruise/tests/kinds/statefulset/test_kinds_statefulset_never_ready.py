@@ -20,7 +20,7 @@ def replacing(builder: StatefulSetBuilder, after_s: str = "300") -> StatefulSetB
 
 
 def never_ready(builder: StatefulSetBuilder, *ordinals: int, age_s: float = 3600.0) -> StatefulSetBuilder:
-    """Return a pod as its kubelet reports it when its containers have never become ready."""
+    """Let these pods have containers that were never ready, as their kubelet reports it."""
     for ordinal in ordinals:
         pod = builder.pods[f"web-{ordinal}"]
         accepted = format_time(NOW - age_s + 2)
@@ -35,7 +35,7 @@ def never_ready(builder: StatefulSetBuilder, *ordinals: int, age_s: float = 3600
 
 
 def ready_once(builder: StatefulSetBuilder, *ordinals: int) -> StatefulSetBuilder:
-    """Not ready any more."""
+    """Let these pods be unready now, and ready before."""
     never_ready(builder, *ordinals)
     for ordinal in ordinals:
         for item in builder.pods[f"web-{ordinal}"]["status"]["conditions"]:
@@ -45,7 +45,7 @@ def ready_once(builder: StatefulSetBuilder, *ordinals: int) -> StatefulSetBuilde
 
 
 def stuck(**rolling: Any) -> StatefulSetBuilder:
-    """The first pod of the first revision never became ready, and the template has been corrected since."""
+    """A set whose first pod never became ready in the first revision, and whose template has been corrected since."""
     builder = statefulset(3, pods=0, **rolling).pod(0, old=True)
     return never_ready(builder, 0)
 
@@ -152,7 +152,7 @@ def test_the_condition_contains_the_reason_why_a_once_ready_pod_is_not_replaced(
 
 
 def test_a_bad_second_revision_is_replaced_by_a_third_one() -> None:
-    """The pod with the highest ordinal has the bad revision, the others serve with an older one."""
+    """The pod with the highest ordinal has the bad revision, and the others serve with an older one."""
     builder = replacing(statefulset(3).all_old())
     never_ready(builder, 2)
     assert deleted(builder.plan()) == {"2"}
@@ -162,7 +162,7 @@ def test_a_bad_second_revision_is_replaced_by_a_third_one() -> None:
 def test_a_never_ready_parallel_pod_is_replaced_outside_the_budget_only_with_the_option(
     after_s: str | None,
 ) -> None:
-    """The highest pod serves, so it comes first, and waits for the budget that the stuck pod uses up."""
+    """The highest pod is first in the order. It serves, and waits for the budget that the stuck pod uses up."""
     builder = statefulset(3, parallel=True, maxUnavailable=1).all_old()
     never_ready(builder, 0)
     if after_s is not None:
@@ -171,7 +171,7 @@ def test_a_never_ready_parallel_pod_is_replaced_outside_the_budget_only_with_the
 
 
 def test_in_parallel_a_single_faulty_pod_is_updated_without_the_option() -> None:
-    """Kubernetes 1.35 lost this with maxUnavailable of StatefulSets (its issue 137409)."""
+    """Kubernetes 1.35 lost this behaviour with maxUnavailable of StatefulSets (its issue 137409)."""
     builder = never_ready(statefulset(1, parallel=True, maxUnavailable=1).all_old(), 0)
     assert deleted(builder.plan()) == {"0"}
 

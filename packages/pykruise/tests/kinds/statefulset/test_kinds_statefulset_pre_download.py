@@ -17,7 +17,7 @@ CREATED, IGNORED = keys.PRE_DOWNLOAD_CREATED_LABEL, keys.PRE_DOWNLOAD_IGNORED_LA
 
 
 def rollout(replicas: int = 4, **fields: Any) -> StatefulSetBuilder:
-    """From nginx:0 to nginx:1 in place, with ImagePullJobs served."""
+    """A rollout in place from nginx:0 to nginx:1, with ImagePullJobs served."""
     builder = updatable(replicas, parallel=True, **fields).all_old()
     builder.jobs = []
     return builder.with_settings(pre_download=True)
@@ -37,7 +37,7 @@ def test_jobs_are_created_for_changed_images_and_the_revision_is_labelled() -> N
     assert job["spec"]["pullPolicy"] == {"backoffLimit": 1, "timeoutSeconds": 300}
     assert job["spec"]["podSelector"]["matchExpressions"][0]["operator"] == "NotIn"
     assert labels_given(plan) == [CREATED]
-    # and the update does not wait for that
+    # and the update does not wait for the pull
     assert images(plan) != {}
 
 
@@ -48,7 +48,7 @@ def test_annotations_set_the_parallelism_and_timeout_of_the_pre_download() -> No
 
 
 def with_a_command(builder: StatefulSetBuilder) -> StatefulSetBuilder:
-    """The new template has more than another image."""
+    """Let the new template have another command, and not only another image."""
     builder.spec["template"]["spec"]["containers"][0]["command"] = ["run"]
     return builder
 
@@ -79,7 +79,7 @@ def test_a_pre_download_that_would_not_help_is_skipped_for_good(builder: Any, be
 def test_jobs_wait_for_updated_pods_that_are_ready(
     wanted: str, ready: int, revision: str, count: int
 ) -> None:
-    """statefulset case 86: half of five, rounded up; those of another revision are none of them"""
+    """statefulset case 86: half of five, rounded up; pods of another revision do not count"""
     builder = rollout(5).annotated(image_predownload_min_updated_ready_pods=wanted)
     builder.with_status(updateRevision=revision or builder.update_name, updatedReadyReplicas=ready)
     assert len(created_jobs(builder.plan())) == count
@@ -112,7 +112,7 @@ def test_an_existing_job_is_not_created_again() -> None:
         {"metadata": {"name": name, "namespace": "shop", "uid": "u", "ownerReferences": [owner()]}}
     ]
     plan = builder.plan()
-    # then it does so now, and waits for nothing
+    # then the plan labels the revision now, without a wait
     assert (created_jobs(plan), labels_given(plan)) == ([], [CREATED])
     (stage,) = (stage for stage in plan.stages if stage.purpose == Purpose.PRE_DOWNLOAD)
     assert stage.only_after == ()
@@ -133,13 +133,13 @@ def test_the_pre_download_jobs_are_deleted_after_the_rollout() -> None:
     # then
     assert isinstance(step.action, Delete)
     assert step.action.resource == IMAGE_PULL_JOBS
-    # and once
+    # and only once
     builder.jobs[0]["metadata"]["deletionTimestamp"] = "2026-01-31T12:00:00Z"
     assert not _stages(builder.plan())
 
 
 def test_a_job_that_cannot_be_created_is_a_warning_and_is_tried_again() -> None:
-    """The label comes only after every job: otherwise its image would never be pulled ahead."""
+    """The label is written only after every job: otherwise the missing image would never be pulled ahead."""
     create, label = (stage for stage in rollout().plan().stages if stage.purpose == Purpose.PRE_DOWNLOAD)
     failed = create.chains[0].steps[0].failed
     assert failed is not None

@@ -1,4 +1,4 @@
-"""Bringing pods into service: one write for everything that is due; numbers are the specification's cases."""
+"""Pods that return to service: one write for all due changes; numbers are the specification's cases."""
 
 import json
 
@@ -20,7 +20,7 @@ from support.statefulset_builder import (
 
 
 def held(builder: StatefulSetBuilder, ordinal: int, key: str) -> StatefulSetBuilder:
-    """Out of service for this turn."""
+    """Let the pod be held out of service by this key."""
     builder.not_ready(ordinal)
     builder.pods[f"web-{ordinal}"]["spec"]["readinessGates"] = [{"conditionType": keys.KRUISE_POD_READY}]
     message = json.dumps([{"userAgent": "Lifecycle", "key": key}])
@@ -28,7 +28,7 @@ def held(builder: StatefulSetBuilder, ordinal: int, key: str) -> StatefulSetBuil
 
 
 def update_state(builder: StatefulSetBuilder, ordinal: int, **fields: object) -> StatefulSetBuilder:
-    """With the record of an update in place."""
+    """Let the pod have the record of an update in place."""
     state = {"revision": builder.update_name, "updateTimestamp": format_time(NOW), **fields}
     annotations = builder.pods[f"web-{ordinal}"]["metadata"]["annotations"]
     annotations[keys.IN_PLACE_STATE_ANNOTATION] = json.dumps(state)
@@ -37,15 +37,15 @@ def update_state(builder: StatefulSetBuilder, ordinal: int, **fields: object) ->
 
 @pytest.mark.parametrize("key", ["preUpdateHook", "preDeleteHook"])
 def test_the_hooks_unready_mark_is_removed_on_every_way_back_to_normal(key: str) -> None:
-    """It would keep the pod out of service for ever."""
-    # given a pod in Normal on which another manager has left it
+    """The mark would keep the pod out of service for ever."""
+    # given a pod in Normal on which another manager has left the mark
     (step,) = held(statefulset(3), 2, key).plan().steps
     # then
     assert step.action.body["status"]["conditions"][0]["status"] == "True"  # type: ignore[union-attr]
 
 
 def test_a_pod_that_waits_for_its_hook_stays_out_of_service() -> None:
-    # given one that prepares for its update, held by the hook
+    # given a pod that prepares for its update, held by the hook
     builder = updatable(1).with_hook("inPlaceUpdate", markPodNotReady=True).all_old()
     plan = held(builder.hooked(0).state("PreparingUpdate", 0), 0, "preUpdateHook").plan()
     # then
@@ -56,7 +56,7 @@ def test_a_pod_that_waits_for_its_hook_stays_out_of_service() -> None:
 @pytest.mark.parametrize(("hooked", "state"), [(None, "Normal"), (False, "Updated"), (True, "Normal")])
 def test_an_update_in_place_that_is_done_ends_in_one_write(hooked: bool | None, state: str) -> None:
     """statefulset cases 46 and 59"""
-    # given a pod that runs what it was given, and is out of service
+    # given a pod whose containers run the new image, and that is out of service
     builder = update_state(updatable(1), 0).state("Updating", 0).not_ready(0)
     builder.set_condition(0, keys.IN_PLACE_READY, "False")
     if hooked is not None:
@@ -79,7 +79,7 @@ def test_an_update_in_place_that_is_done_ends_in_one_write(hooked: bool | None, 
 
 
 def test_an_in_place_update_continues_while_the_pod_is_ready() -> None:
-    # given containers left to be updated
+    # given a container that is still to be updated
     builder = updatable(1)
     builder.pods["web-0"]["spec"]["containers"][0]["image"] = "nginx:0"
     builder.pods["web-0"]["status"]["containerStatuses"][0] |= {"image": "nginx:0"}
@@ -97,7 +97,7 @@ def test_a_pod_that_lost_a_condition_gets_it_before_the_kubelet_takes_it_out_of_
 
 
 def test_a_pod_to_be_deleted_is_not_brought_into_service() -> None:
-    # given one that terminates, and a surplus one that is deleted now
+    # given a terminating pod, and a surplus pod that this plan deletes
     assert statefulset(2, parallel=True).state("Updated", 1).deleted(1).plan().stages == ()
     plan = statefulset(1).pod(1).state("Updated", 1).plan()
     assert (deleted(plan), states(plan)) == ([1], {})

@@ -1,4 +1,4 @@
-"""Pods come and go in their order, or all at once; numbered cases are those of the specification."""
+"""The creation and deletion of pods, in order or all together; numbered cases are those of the specification."""
 
 import pytest
 
@@ -47,9 +47,9 @@ def test_a_pod_that_has_failed_is_replaced_and_the_others_stay() -> None:
     """statefulset case 18"""
     # given
     builder = statefulset().phase("Failed", 1)
-    # then it goes first
+    # then it is deleted first
     assert deleted(builder.plan()) == [1]
-    # and comes back with the same number
+    # and it is created again with the same ordinal
     assert created(builder.without(1).plan()) == [1]
 
 
@@ -110,10 +110,10 @@ def test_two_surplus_pods_that_are_not_ready_block() -> None:
     builder = statefulset(1).pod(1, 2).not_ready(1, 2)
     # when
     plan = builder.plan()
-    # then the set says so
+    # then the waiting pod names the reason
     assert deleted(plan) == []
     assert "web-1 is not healthy" in left(plan)[2]
-    # and goes on when it is ready, or gone
+    # and the deletion continues when the pod is ready, or deleted
     assert deleted(builder.ready_for(60, 2).plan()) == [2]
     assert deleted(builder.without(2).plan()) == [1]
 
@@ -131,10 +131,10 @@ def test_a_surplus_pod_is_deleted_only_when_it_is_available() -> None:
 def test_finished_surplus_pods_are_deleted_even_while_lower_ones_are_unready(
     phase: str, on_delete: bool
 ) -> None:
-    # given pods that will never be available again, one above the other
+    # given two pods that will never be available again
     builder = statefulset(1).pod(1, 2).phase(phase, 1, 2)
     builder = builder.on_delete() if on_delete else builder
-    # then they go from the highest down, also above one that only is not ready
+    # then they are deleted from the highest down, also above a pod that is only not ready
     assert deleted(builder.plan()) == [2]
     assert deleted(builder.without(2).plan()) == [1]
     assert deleted(statefulset(1).pod(1, 2).not_ready(1).phase(phase, 2).plan()) == [2]
@@ -142,10 +142,10 @@ def test_finished_surplus_pods_are_deleted_even_while_lower_ones_are_unready(
 
 @pytest.mark.parametrize("down", ["Failed", "not ready"])
 def test_a_surplus_pod_that_prepares_to_be_deleted_holds_no_higher_one(down: str) -> None:
-    # given a lower surplus pod that is on its way out, which it does not go while a higher one is there
+    # given a lower surplus pod in PreparingDelete, which is not deleted while a higher one exists
     builder = statefulset(1).pod(1, 2).state("PreparingDelete", 1)
     builder = builder.phase("Failed", 2) if down == "Failed" else builder.not_ready(2)
-    # then the higher one goes first, and the lower one after it
+    # then the higher one is deleted first, and then the lower one
     assert deleted(builder.plan()) == [2]
     assert deleted(builder.without(2).plan()) == [1]
 
@@ -157,24 +157,24 @@ def test_a_surplus_pod_alone_that_is_not_ready_for_long_enough_names_no_other_po
 
 
 def test_updates_wait_until_the_set_has_its_size() -> None:
-    """Scale-down and a rollout at once: the rollout comes second."""
+    """A set with a scale-down and a rollout scales down first."""
     builder = statefulset(2).pod(2).all_old()
     assert deleted(builder.plan()) == [2]
     assert deleted(builder.without(2).plan()) == [1]
 
 
 def test_a_hook_holds_the_highest_surplus_pod_and_the_lower_ones_wait() -> None:
-    """statefulset case 58: no deadlock while the highest waits, nor after its hook is gone"""
+    """statefulset case 58: no deadlock, neither while the highest pod waits nor when its hook is removed"""
     # given
     builder = statefulset(1).pod(1, 2).with_hook("preDelete").hooked(0, 1, 2)
     # then the highest prepares
     assert states(builder.plan()) == {2: "PreparingDelete"}
-    # and nothing else happens while its hook is on
+    # and nothing else happens while it has its hook
     builder.state("PreparingDelete", 2)
     plan = builder.plan()
     assert (states(plan), deleted(plan)) == ({}, [])
     assert waiting(plan) == "PreDeleteHook"
-    # when the hook is taken off, it goes
+    # when the hook is removed, it is deleted
     builder.labelled({"example.com/hook": "off"}, 2)
     assert deleted(builder.plan()) == [2]
     # and then the next one prepares
@@ -196,7 +196,7 @@ def test_a_hook_that_takes_pods_out_of_service_does_so_with_the_state() -> None:
     builder.set_condition(2, keys.KRUISE_POD_READY, "True")
     # when
     (step,) = builder.plan().steps
-    # then one write does both, so neither is there without the other
+    # then one write does both, so that neither happens without the other
     assert step.action.subresource == "status"  # type: ignore[union-attr]  # a patch
     body = step.action.body  # type: ignore[union-attr]
     (condition, ready) = body["status"]["conditions"]
@@ -249,7 +249,7 @@ def test_the_scale_limit_counts_pods_that_are_not_available() -> None:
     assert created(builder.plan()) == [0, 1]
     # when the second of them becomes ready
     builder.pod(0, 1).not_ready(0)
-    # then exactly one more is made
+    # then exactly one more is created
     plan = builder.plan()
     assert created(plan) == [2]
     assert "ScaleUpLimited" in {note.reason for note in plan.notes}
@@ -260,12 +260,12 @@ def test_the_scale_limit_counts_existing_pods() -> None:
     # given
     builder = statefulset(3, parallel=True).with_spec(scaleStrategy={"maxUnavailable": 2}, replicas=10)
     assert created(builder.plan()) == [3, 4]
-    # when both are made, but not available
+    # when both are created, but not available
     builder.pod(3, 4).not_ready(3, 4)
     # then
     plan = builder.plan()
     assert created(plan) == []
-    # and as one is
+    # and when one is available
     assert created(builder.ready_for(60, 3).plan()) == [5]
 
 
@@ -308,7 +308,7 @@ def test_a_pod_that_terminates_and_is_not_ready_costs_one_not_two() -> None:
 
 
 def test_surplus_pods_are_deleted_even_when_the_missing_ones_cannot_be_created() -> None:
-    """Ordinals moved under a quota that is used up: neither may wait for the other."""
+    """Moved ordinals while a quota is used up: neither may wait for the other."""
     plan = statefulset(3, parallel=True).with_spec(reserveOrdinals=[1]).plan()
     assert (created(plan), deleted(plan)) == ([3], [1])
     assert [stage.regardless for stage in plan.stages if stage.purpose == "delete surplus pods"] == [True]
@@ -332,7 +332,7 @@ def test_a_large_set_is_scaled_a_few_hundred_pods_at_a_time() -> None:
     plan = builder.plan()
     assert len(created(plan)) + len(deleted(plan)) == 256
     assert plan.requeue_after_s == 0
-    # and surplus pods go likewise; each of them wakes the set when it is gone
+    # and surplus pods are handled likewise; each of them wakes the set when it is deleted
     assert len(deleted(statefulset(258, parallel=True).with_spec(replicas=0).plan())) == 256
 
 
@@ -407,9 +407,9 @@ def test_the_first_number_has_a_gate_and_is_not_below_zero(
 
 def test_pods_without_a_number_are_ignored() -> None:
     """statefulset case 21"""
-    # given one that the set would not even name so, and one whose number does not fit
+    # given a pod whose name the set would not give, and one whose ordinal is too large
     plan = statefulset(3).pod("x", "4294967296").plan()
-    # then the first is let go, the second neither counted nor deleted
+    # then the first is released, and the second is neither counted nor deleted
     assert [(stage.purpose, [chain.subject for chain in stage.chains]) for stage in plan.stages] == [
         ("release pods", ["web-x"])
     ]
@@ -422,7 +422,7 @@ def test_a_pod_with_a_padded_ordinal_is_not_the_real_pod() -> None:
     assert created(plan) == [1]
 
 
-# ── what is put right, and what is left alone ────────────────────────────────
+# ── repaired pods, and unchanged ones ────────────────────────────────────────
 
 
 def test_a_pod_that_lost_the_label_with_its_name_gets_it_back() -> None:
@@ -435,7 +435,7 @@ def test_a_pod_that_lost_the_label_with_its_name_gets_it_back() -> None:
     assert step.action.body["metadata"]["labels"]["statefulset.kubernetes.io/pod-name"] == "web-0"
     assert step.failed is not None
     assert step.failed.warning
-    # unless it is on its way out
+    # unless it terminates
     assert builder.deleted(0).plan().stages == ()
 
 

@@ -30,7 +30,7 @@ from support.wakes import Woken
 
 
 def status_of(builder: StatefulSetBuilder) -> dict[str, Any]:
-    """The whole status that the set should show."""
+    """The whole status that the set should have after this plan."""
     plan = builder.plan()
     return plan.status if plan.status is not None else builder.document["status"]
 
@@ -86,7 +86,7 @@ def test_history_keeps_a_few_and_never_loses_one_that_a_pod_is_of() -> None:
 
 def test_a_name_that_something_else_has_counts_as_a_collision() -> None:
     """statefulset case 25"""
-    # given a revision of another owner under the name that this one's would have
+    # given a revision of another owner with the name that the new revision would have
     builder = statefulset(pods=False)
     taken = revision(template("other:1"), 1, name=builder.update_name, controller="other")
     builder.with_revisions(taken)
@@ -95,7 +95,7 @@ def test_a_name_that_something_else_has_counts_as_a_collision() -> None:
     # then
     assert create.key.name != builder.update_name
     assert status_of(builder)["collisionCount"] == 1
-    # and it is not tried in vain again
+    # and that name is not tried again
     builder.with_status(collisionCount=1).with_revisions()
     assert [write.key.name for write in revision_writes(builder.plan())] == [create.key.name]
     assert status_of(builder)["collisionCount"] == 1
@@ -113,7 +113,7 @@ def test_a_change_outside_the_template_creates_no_revision() -> None:
 
 
 def test_an_equivalent_revision_of_openkruise_is_used_and_updates_no_pod() -> None:
-    # given a stored revision with what a typed client adds, and without the record of the selector
+    # given a stored revision with the fields that a typed client adds, and without the record of the selector
     builder = statefulset(3)
     data = {
         "spec": {
@@ -173,15 +173,15 @@ def test_a_pod_that_terminates_is_ready_while_it_is_and_not_updated() -> None:
 
 
 def test_a_rollout_without_pods_that_the_partition_holds_back_is_not_complete() -> None:
-    """Scaled to nothing and back, as many pods have to come back old."""
+    """After a scale-up from zero, as many pods as the partition keeps get the old revision."""
     builder = statefulset(0, partition=2).with_status(currentRevision=name_of(template("nginx:0")))
     assert status_of(builder)["currentRevision"] == builder.old_name
 
 
 @pytest.mark.parametrize("ordinal", [0, 2])
 def test_while_a_pod_is_missing_a_rollout_that_the_partition_holds_back_is_not_over(ordinal: int) -> None:
-    """The pod that is there is updated and ready; the one that the partition keeps has to come back old, whatever
-    ordinal is still to be scaled in."""
+    """The existing pod is updated and ready. The missing pod, which the partition keeps, gets the old revision, with
+    and without a surplus pod of the other ordinal."""
     # given
     builder = statefulset(2, partition=1).with_status(currentRevision=name_of(template("nginx:0")))
     builder.without(0)
@@ -189,7 +189,7 @@ def test_while_a_pod_is_missing_a_rollout_that_the_partition_holds_back_is_not_o
         builder.pod(ordinal)
     # then
     assert status_of(builder)["currentRevision"] == builder.old_name
-    # and without the partition nothing is kept
+    # and without the partition no pod is kept at the old revision
     builder.with_spec(updateStrategy={"type": "RollingUpdate"})
     assert status_of(builder)["currentRevision"] == builder.update_name
 
@@ -250,7 +250,7 @@ def test_pods_of_a_terminating_set_are_counted_by_their_revisions() -> None:
 
 
 def test_updated_available_replicas_of_zero_are_written_only_for_an_empty_set() -> None:
-    """Argo CD waits for a count that is not there, unless no pod is wanted."""
+    """Argo CD waits for a missing count, unless no pod is wanted."""
     assert status_of(statefulset(0))["updatedAvailableReplicas"] == 0
     assert "updatedAvailableReplicas" not in status_of(statefulset(1, pods=False))
 
@@ -279,19 +279,19 @@ def test_a_refused_creation_is_in_the_status_until_one_succeeds() -> None:
     assert (condition["type"], condition["status"]) == ("FailedCreatePod", "True")
     assert "exceeded quota" in condition["message"]
     assert (waiting["type"], waiting["reason"]) == ("Waiting", "Quota")
-    # and it stays while the pod is still to be made
+    # and it stays while the pod is missing
     builder.document["status"] = status
     assert builder.at(60).plan().status is None
     again = failure("create pods", "exceeded quota: q")
     assert compute_status_after(builder.snapshot(), builder.plan(), again) == status
-    # and goes once it is there
+    # and it is removed once the pod exists
     assert [condition["type"] for condition in status_of(builder.pod(0).not_ready(0))["conditions"]] == [
         "Waiting"
     ]
 
 
 def test_a_failed_write_stays_in_the_status_until_all_pods_are_created() -> None:
-    # given a set that waits for nothing
+    # given a set without a reason to wait
     builder = statefulset(1)
     del builder.pods["web-0"]["metadata"]["labels"]["statefulset.kubernetes.io/pod-name"]
     assert builder.plan().waiting is None
@@ -300,7 +300,7 @@ def test_a_failed_write_stays_in_the_status_until_all_pods_are_created() -> None
     # then
     assert status is not None
     assert [condition["type"] for condition in status["conditions"]] == ["FailedUpdatePod", "Waiting"]
-    # and it stays while the write is still to be made, even when pods cannot be made any more
+    # and it stays while the write is pending, even when the creation of a pod fails too
     builder.document["status"] = status
     assert builder.plan().status is None
     status = compute_status_after(builder.snapshot(), builder.plan(), failure("create pods"))
@@ -310,7 +310,7 @@ def test_a_failed_write_stays_in_the_status_until_all_pods_are_created() -> None
         "FailedCreatePod",
         "Waiting",
     ]
-    # and goes when only pods are to be made, or nothing
+    # and it is removed when only pods are missing, or nothing
     assert [condition["type"] for condition in status_of(builder.pod(0).without(0))["conditions"]] == [
         "Waiting"
     ]
@@ -318,7 +318,7 @@ def test_a_failed_write_stays_in_the_status_until_all_pods_are_created() -> None
 
 
 def test_a_failed_write_is_reported_beside_the_waiting_reason_that_needs_a_person() -> None:
-    # given a pod that finds no node, and another one to be made
+    # given a pod that finds no node, and a missing pod
     builder = statefulset(2, parallel=True).without(1).pending(0)
     builder.set_condition(0, "PodScheduled", "False", message="no node")
     status = compute_status_after(builder.snapshot(), builder.plan(), failure("create pods"))
@@ -332,7 +332,7 @@ def test_the_failed_update_condition_keeps_its_time_and_no_other_failure() -> No
     builder.old_template["spec"]["containers"][0]["command"] = ["sleep"]
     builder.document["status"] |= status_of(builder.all_old())
     assert builder.at(60).plan().status is None
-    # when a failure of long ago is still in the status
+    # when an old failure is still in the status
     builder.document["status"]["conditions"].append({"type": "FailedCreatePod", "status": "True"})
     # then
     assert [condition["type"] for condition in status_of(builder)["conditions"]] == [
@@ -387,13 +387,13 @@ def test_a_claim_that_no_volume_fits_is_named() -> None:
     (condition,) = status_of(builder)["conditions"]
     assert condition["reason"] == "UnboundClaims"
     assert "web-1" in condition["message"]
-    # by an event too, once
+    # also by one event
     assert [note.reason for note in builder.plan().notes] == ["UnboundClaims"]
     builder.document["status"] = status_of(builder)
     assert builder.plan().notes == ()
 
 
-# ── what cannot be carried out ───────────────────────────────────────────────
+# ── specs that cannot be carried out ─────────────────────────────────────────
 
 
 def test_a_spec_that_cannot_be_read_stops_everything_and_is_named() -> None:
@@ -424,12 +424,12 @@ def test_an_amount_that_cannot_be_read_stops_everything_and_is_named() -> None:
     ids=["none", "empty", "cannot be read"],
 )
 def test_an_empty_or_unreadable_selector_stops_everything(selector: dict[str, Any]) -> None:
-    """It would match every pod of the namespace."""
+    """Such a selector would match every pod of the namespace."""
     builder = statefulset(3).pod(3, 4).orphaned(4).with_spec(selector=selector)
     plan = builder.plan()
     assert plan.stages == ()
     assert {note.reason for note in plan.notes} == {"InvalidSpec"}
-    # and no orphan is its business
+    # and orphans do not wake the set
     woken = Woken(KIND, {STATEFUL_SET_VIEWS: [builder.view()]}, settings=StatefulSetSettings())
     assert woken.by(POD_VIEWS, None, builder.pod_views()[-1]) == []
 
@@ -443,20 +443,20 @@ def test_a_template_whose_pods_would_not_be_the_sets_own_stops_everything() -> N
 
 
 def test_more_replicas_than_a_cluster_can_have_are_refused_without_writes() -> None:
-    """`kubectl scale` asks no webhook."""
+    """`kubectl scale` is not reviewed by the webhooks."""
     plan = statefulset(3).with_spec(replicas=2**31 - 1).plan()
     assert plan.stages == ()
     assert "spec.replicas" in plan.status["conditions"][0]["message"]  # type: ignore[index]
 
 
 def test_a_bad_range_is_left_out_and_is_reported() -> None:
-    """The others still count: a set must not create pods on numbers that a user reserved."""
+    """The other ranges still count: a set must not use ordinals that a user reserved."""
     plan = statefulset(3, pods=False, parallel=True).with_spec(reserveOrdinals=["x-y", 1]).plan()
     assert created(plan) == [0, 2, 3]
     assert ("InvalidReserveOrdinals", True) in {(note.reason, note.warning) for note in plan.notes}
 
 
-# ── whose pods ───────────────────────────────────────────────────────────────
+# ── ownership of pods ────────────────────────────────────────────────────────
 
 
 def test_an_orphan_with_its_labels_and_name_is_adopted_after_the_set_is_read_again() -> None:
@@ -480,18 +480,18 @@ def test_a_pod_whose_labels_no_longer_match_is_released() -> None:
 
 
 def test_terminating_pods_do_not_reveal_the_managed_selector_without_revisions() -> None:
-    # given no pod that stays, and one that is of another selector
+    # given that all other pods terminate, and a pod with the labels of another selector
     builder = statefulset(2).with_revisions().labelled({"app": "other"}, 0).deleted(1)
     plan = builder.plan()
     # then nothing is released
     assert plan.stages == ()
     assert {note.reason for note in plan.notes} == {"SelectorMismatch"}
-    # and with one that stays, the other is let go
+    # and with another pod that stays, it is released
     assert "release pods" in {stage.purpose for stage in builder.pod(1).plan().stages}
 
 
 def test_another_selector_stops_everything() -> None:
-    """The guard: nothing is released, nothing is made."""
+    """The guard releases no pod and creates no pod."""
     # given a selector that was changed past admission
     builder = statefulset(3).with_spec(selector={"matchLabels": {"app": "other"}})
     builder.spec["template"]["metadata"]["labels"] = {"app": "other"}

@@ -1,4 +1,5 @@
-"""Which pods are updated, in which order, how many at once, and how; numbers are the specification's cases."""
+"""Updates: the choice of pods, their order, the number at the same time, and the way; numbers are the
+specification's cases."""
 
 import json
 from typing import Any
@@ -33,13 +34,13 @@ def test_the_partition_counts_pods_that_stay() -> None:
     """statefulset case 34"""
     builder = statefulset(3, partition=2).all_old()
     assert deleted(builder.plan()) == [2]
-    # a lost pod comes back as it was
+    # a lost pod is recreated at its revision
     assert revisions(builder.without(0)) == [builder.old_name]
     assert revisions(statefulset(3, partition=2).all_old().without(2)) == [builder.update_name]
 
 
 def revisions(builder: StatefulSetBuilder) -> list[str]:
-    """Revisions of the pods that are made."""
+    """Revisions of the pods that the plan creates."""
     return [pod["metadata"]["labels"][keys.REVISION_LABEL] for pod in created_pods(builder.plan())]
 
 
@@ -77,9 +78,9 @@ def test_pods_are_updated_together_up_to_max_unavailable() -> None:
     # given
     builder = statefulset(6, parallel=True, maxUnavailable=3, minReadySeconds=10).all_old()
     assert deleted(builder.plan()) == [5, 4, 3]
-    # when they are back, but only one of them for long enough
+    # when they exist again, but only one of them is ready for minReadySeconds
     builder.pod(3, 4, 5).ready_for(5, 3, 4).ready_for(10, 5)
-    # then the next one goes, and the others' time is waited for
+    # then the next pod is updated, and the plan is due when the others are available
     plan = builder.plan()
     assert deleted(plan) == [2]
     assert plan.requeue_after_s == 5
@@ -129,22 +130,22 @@ def test_a_pod_created_or_deleted_by_scaling_is_not_deleted_again(marked: bool) 
         builder = statefulset(3, parallel=True).all_old()
         return builder.marked(0, 1, 2) if marked else builder
 
-    # a pod that ends is replaced as far as scaleStrategy lets it be
+    # a finished pod is replaced within scaleStrategy
     plan = begun().phase("Failed", 0, 2).with_spec(scaleStrategy={"maxUnavailable": 1}).plan()
     assert deleted(plan) == [0]
     assert left(plan).keys() == {1}
-    # one whose labels are repaired goes later, and one that terminates goes anyway
+    # a pod whose labels are repaired is updated later, and a terminating pod needs no deletion
     builder = begun()
     del builder.pods["web-2"]["metadata"]["labels"]["statefulset.kubernetes.io/pod-name"]
     assert 2 not in deleted(builder.plan())
     assert 2 not in deleted(begun().deleted(2).plan())
-    # and one that is specified for deletion and old is deleted once
+    # and an old pod that is specified for deletion is deleted once
     assert deleted(begun().plan()) == [2]
 
 
 @pytest.mark.parametrize("fields", [{}, {"paused": True}, {"partition": 4}])
 def test_every_remaining_old_pod_has_a_reason(fields: dict[str, Any]) -> None:
-    # given P0 updated, P1 on its way out
+    # given P0 updated, P1 terminating
     plan = statefulset(4, parallel=True, **fields).all_old().pod(0).deleted(1).plan()
     assert left(plan).keys() == {2, 3}
 
@@ -156,7 +157,7 @@ def test_a_large_recreation_deletes_a_few_hundred_pods_per_plan() -> None:
     assert left(plan) == dict.fromkeys((0, 1), "waits for its turn: other pods are being updated")
 
 
-# ── which pod goes first ─────────────────────────────────────────────────────
+# ── the order of pods ────────────────────────────────────────────────────────
 
 
 def test_pods_with_higher_weights_are_updated_first_and_ordinals_break_ties() -> None:
@@ -207,16 +208,16 @@ def test_the_highest_ordinal_is_updated_first_by_default() -> None:
 
 
 def test_a_terminating_pod_of_an_unordered_set_keeps_its_slot_in_the_quota() -> None:
-    # given two of three kept: the one that terminates comes back updated
+    # given partition 2 of 3: the terminating pod is recreated updated
     builder = statefulset(3, parallel=True, partition=2, maxUnavailable=2).unordered().all_old().deleted(0)
-    # then no other pod goes as well
+    # then no other pod is deleted
     assert deleted(builder.plan()) == []
     assert revisions(builder.without(0)) == [builder.update_name]
 
 
 @pytest.mark.parametrize(("gate", "is_new"), [(False, True), (True, False)])
 def test_the_gate_counts_pods_in_preparation_as_updated(gate: bool, is_new: bool) -> None:
-    """statefulset case 63: with P2 counted as updated, the lost P1 has to come back old"""
+    """statefulset case 63: with P2 counted as updated, the lost P1 is recreated old"""
     # given partition 1 of 3, P0 updated, P2 preparing, P1 lost
     builder = updatable(3, parallel=True, partition=1).unordered().with_hook("inPlaceUpdate")
     builder.with_settings(preparing_update_as_update=gate)
@@ -226,12 +227,12 @@ def test_the_gate_counts_pods_in_preparation_as_updated(gate: bool, is_new: bool
 
 
 def test_a_lost_pod_recreated_old_does_not_displace_a_preparing_pod() -> None:
-    # given one of three kept, P0 preparing, P1 updated, and P2 lost, which with the gate comes back old
+    # given partition 1 of 3, P0 preparing, P1 updated, and P2 lost, which is recreated old with the gate
     builder = updatable(3, parallel=True, partition=1).unordered().with_hook("inPlaceUpdate")
     builder.with_settings(preparing_update_as_update=True)
     builder.all_old().pod(1).state("PreparingUpdate", 0).hooked(0).without(2)
     plan = builder.plan()
-    # then P0 waits for its hook, and does not go back
+    # then P0 waits for its hook, and keeps its update
     assert [pod["metadata"]["name"] for pod in created_pods(plan)] == ["web-2"]
     assert revisions(builder) == [builder.old_name]
     assert states(plan) == {}
@@ -239,22 +240,22 @@ def test_a_lost_pod_recreated_old_does_not_displace_a_preparing_pod() -> None:
 
 
 def test_lost_pods_without_an_order_fill_up_what_the_partition_keeps() -> None:
-    # given two of four kept, all lost but an updated one
+    # given partition 2 of 4, and all pods lost except an updated one
     builder = statefulset(4, parallel=True, partition=2).unordered()
     builder.with_status(currentRevision=builder.old_name).without(0, 1, 2)
     assert revisions(builder) == [builder.old_name, builder.old_name, builder.update_name]
 
 
 def test_a_lost_pod_recreated_updated_uses_up_the_partition() -> None:
-    # given three of four kept, two lost: one comes back old, the other updated
+    # given partition 3 of 4, and two lost pods: one is recreated old, the other updated
     builder = statefulset(4, parallel=True, partition=3).unordered(orderPriority=[{"orderedKey": "order"}])
     builder.all_old().with_status(currentRevision=builder.old_name).not_ready(1).without(2, 3)
-    # then the pod that does not serve stays
+    # then the unready pod stays
     assert revisions(builder) == [builder.old_name, builder.update_name]
     assert deleted(builder.plan()) == []
 
 
-# ── not at all ───────────────────────────────────────────────────────────────
+# ── no updates ───────────────────────────────────────────────────────────────
 
 
 def test_paused_updates_no_pod_and_new_pods_are_of_the_new_revision() -> None:
@@ -298,7 +299,7 @@ def test_specified_pods_are_deleted_first_and_count_as_unavailable() -> None:
     assert deleted(plan) == [0]
     assert images(plan) == {5: "nginx:1", 4: "nginx:1"}
     assert left(plan)[3] == "waits for its turn: maxUnavailable is used up"
-    # and it comes back at its revision
+    # and it is recreated at its revision
     assert revisions(builder.without(0)) == [builder.old_name]
 
 
@@ -318,7 +319,7 @@ def test_a_specified_pod_waits_for_the_budget_unless_it_is_down_itself(
 
 
 def test_ordered_management_deletes_an_unready_specified_pod() -> None:
-    """statefulset case 54, OrderedReady: it is what everything else waits for"""
+    """statefulset case 54, OrderedReady: all other pods wait for it"""
     assert deleted(statefulset(3).not_ready(1).marked(1).plan()) == [1]
     assert deleted(statefulset(3).not_ready(1, 2).marked(1, 2).plan()) == [1]
     assert deleted(statefulset(3).not_ready(0).marked(2).plan()) == []
@@ -366,7 +367,7 @@ def test_a_pod_that_cannot_change_in_place_is_recreated() -> None:
     plan = builder.all_old().plan()
     assert deleted(plan) == [2]
     assert images(plan) == {}
-    # and it says why, where that is not what the policy says anyway
+    # and the reason is named, unless it is the policy itself
     (step,) = plan.steps
     assert "command" in step.because
     (step,) = builder.with_rolling(podUpdatePolicy="ReCreate").plan().steps
@@ -392,7 +393,7 @@ def test_in_place_only_recreates_no_pod_and_reports_it() -> None:
 
 
 def test_a_pod_that_cannot_be_updated_ends_the_pass_and_is_the_one_named() -> None:
-    # given another one that cannot be either, and prepares; and one that could
+    # given another pod that cannot be updated, and prepares; and one that could be updated
     builder = updatable(3, policy="InPlaceOnly", parallel=True, maxUnavailable=3).with_hook("inPlaceUpdate")
     builder.all_old().labelled({keys.REVISION_LABEL: "web-gone"}, 1, 2).state("PreparingUpdate", 1)
     plan = builder.plan()
@@ -410,7 +411,7 @@ def test_a_pod_in_an_unknown_state_is_skipped_and_counts_as_unavailable() -> Non
 
 
 def test_a_ready_pod_with_an_incomplete_update_in_place_uses_an_unavailable_slot() -> None:
-    # given one that serves again, with containers left to be updated
+    # given a pod that serves again, with a container that is still to be updated
     builder = updatable(2, parallel=True).all_old().pod(1)
     state = {
         "revision": builder.update_name,
@@ -421,7 +422,7 @@ def test_a_ready_pod_with_an_incomplete_update_in_place_uses_an_unavailable_slot
     annotations[keys.IN_PLACE_STATE_ANNOTATION] = json.dumps(state)
     # then
     assert 0 not in images(builder.plan())
-    # and none once it is done, though another manager has left a reason in its condition
+    # and no slot once the update is complete, even if another manager left a reason in the condition
     del state["nextContainerImages"]
     annotations[keys.IN_PLACE_STATE_ANNOTATION] = json.dumps(state)
     builder.set_condition(1, keys.IN_PLACE_READY, "True", reason="Done")
@@ -430,7 +431,7 @@ def test_a_ready_pod_with_an_incomplete_update_in_place_uses_an_unavailable_slot
 
 def test_a_grace_period_separates_the_unready_mark_and_the_image_change() -> None:
     """statefulset case 48"""
-    # given a grace period that runs
+    # given a grace period in progress
     builder = updatable(1, inPlaceUpdateStrategy={"gracePeriodSeconds": 10}).all_old()
     plan = builder.plan()
     assert images(plan) == {}
@@ -442,7 +443,7 @@ def test_a_grace_period_separates_the_unready_mark_and_the_image_change() -> Non
     pod["labels"] |= {keys.REVISION_LABEL: builder.update_name, keys.STATE_LABEL: "Updating"}
     builder.set_condition(0, keys.IN_PLACE_READY, "False", lastTransitionTime=format_time(NOW))
     builder.not_ready(0)
-    # then it is looked at again when the rest has
+    # then the plan is due when the rest has passed
     plan = builder.at(4).plan()
     assert plan.stages == ()
     assert plan.requeue_after_s == 6
@@ -452,7 +453,7 @@ def test_a_grace_period_separates_the_unready_mark_and_the_image_change() -> Non
 
 
 def test_a_pod_that_was_just_changed_is_not_changed_again_and_counts() -> None:
-    """statefulset case 49: what was written is in the snapshot, so nothing is expected and nothing forgotten"""
+    """statefulset case 49: the snapshot contains the write, so nothing is expected and nothing is forgotten"""
     builder = updatable(3, parallel=True).all_old().pod(2).state("Updating", 2).not_ready(2)
     builder.set_condition(2, keys.IN_PLACE_READY, "False", lastTransitionTime=format_time(NOW))
     plan = builder.plan()
@@ -482,22 +483,22 @@ def hooked_rollout(**fields: Any) -> StatefulSetBuilder:
 
 @pytest.mark.parametrize("parallel", [False, True])
 def test_the_in_place_hook_precedes_the_change_of_a_pod(parallel: bool) -> None:
-    """statefulset case 59: also in order, where the pod that waits is what everything else waits for"""
+    """statefulset case 59: also in order, where all other pods wait for this pod"""
     # given
     builder = hooked_rollout(parallel=parallel)
     assert states(builder.plan()) == {2: "PreparingUpdate"}
-    # when it is there, it waits
+    # when it is preparing, it waits
     builder.state("PreparingUpdate", 2)
     plan = builder.plan()
     assert plan.stages == ()
     assert waiting(plan) == "InPlaceUpdateHook"
-    # and goes on without the hook
+    # and it is updated without the hook's label
     builder.labelled({"example.com/hook": "off"}, 2)
     assert images(builder.plan()) == {2: "nginx:1"}
-    # when it is done, it waits for the hook to come back
+    # when the update is complete, it waits until it has the hook's label again
     builder.pod(2).state("Updated", 2)
     assert builder.plan().stages == ()
-    # and then the next one's turn comes
+    # and then the next pod is updated
     assert states(builder.hooked(2).plan()) == {2: "Normal"}
     assert states(builder.state("Normal", 2).plan()) == {1: "PreparingUpdate"}
 
@@ -518,14 +519,14 @@ def test_a_pod_that_prepares_for_a_cancelled_update_returns_to_service(fields: d
 
 
 def test_a_terminating_pod_does_not_end_the_pass() -> None:
-    """An update in place passes over it, and the next candidate's turn comes."""
-    # given one that waits for its preDelete hook, specified for deletion
+    """Updates in place skip the pod, and continue with the next one."""
+    # given a pod that waits for its preDelete hook, specified for deletion
     builder = updatable(3, parallel=True, maxUnavailable=2).with_hook("preDelete").all_old()
     builder.hooked(2).state("PreparingDelete", 2).marked(2)
     # then
     plan = builder.plan()
     assert images(plan) == {1: "nginx:1"}
-    # and it does not come back
+    # and it does not return
     assert 2 not in states(plan)
 
 
@@ -533,19 +534,19 @@ def test_a_recreation_waits_for_the_pre_delete_hook() -> None:
     # given
     builder = statefulset(3).with_hook("preDelete").all_old().hooked(0, 1, 2)
     assert states(builder.plan()) == {2: "PreparingDelete"}
-    # when it waits, it neither comes back nor does another go
+    # when it waits, it does not return, and no other pod is deleted
     builder.state("PreparingDelete", 2)
     assert builder.plan().stages == ()
-    # and without the hook it goes
+    # and without the hook it is deleted
     assert deleted(builder.labelled({"example.com/hook": "off"}, 2).plan()) == [2]
 
 
 def test_a_preparing_pod_is_deleted_although_the_first_in_order_waits() -> None:
-    # given one that began before a second change of the template, which the other one needs as well
+    # given a pod that prepared for an earlier template, and another old pod that is first in the order
     builder = statefulset(2, parallel=True).with_hook("preDelete").all_old().hooked(0, 1)
     builder.state("PreparingDelete", 0)
     assert builder.plan().stages == ()
-    # then the first one does not go beside it, and it goes when its hook lets it
+    # then no other pod prepares, and the preparing pod is deleted when its hook is removed
     assert deleted(builder.labelled({"example.com/hook": "off"}, 0).plan()) == [0]
 
 
@@ -564,9 +565,9 @@ def test_a_pod_in_preparing_delete_that_can_change_in_place_returns_to_normal_fi
     plan = builder.hooked(2).state("PreparingDelete", 2).plan()
     assert states(plan)[2] == "Normal"
     assert 2 not in left(plan)
-    # and costs a place until its turn has come
+    # and it uses a slot until its turn
     assert images(plan) == {1: "nginx:1"}
-    # and likewise where only its policy says that it is not recreated
+    # and likewise if only its policy prevents a recreation
     builder = updatable(3, policy="InPlaceOnly").with_hook("preDelete")
     builder.old_template["spec"]["containers"][0]["command"] = ["sleep"]
     plan = builder.all_old().hooked(2).state("PreparingDelete", 2).plan()
@@ -575,13 +576,13 @@ def test_a_pod_in_preparing_delete_that_can_change_in_place_returns_to_normal_fi
 
 @pytest.mark.parametrize("hook", ["off", "1"])
 def test_the_hook_returns_for_the_next_update_while_the_last_one_ends(hook: str) -> None:
-    # given a pod that is Updated when another template comes
+    # given a pod in Updated when another template comes
     builder = hooked_rollout().state("Updated", 2)
     builder.labelled({"example.com/hook": hook}, 2)
     # when
     (step,) = builder.plan().steps
     body = step.action.body  # type: ignore[union-attr]  # a patch
-    # then it has to be released once more
+    # then it has to be released by the hook once more
     assert body["metadata"]["labels"][keys.STATE_LABEL] == "PreparingUpdate"
     assert HOOK.items() <= body["metadata"]["labels"].items()
 
@@ -604,11 +605,11 @@ def test_a_pod_that_lacks_a_new_volume_keeps_running_until_it_is_recreated() -> 
     builder.with_claims(claim_template()).spec["volumeClaimTemplates"].append(claim_template("logs"))
     # when
     plan = builder.plan()
-    # then no pod is restarted, none fails, and an event says so
+    # then no pod is restarted, none fails, and an event reports it
     assert plan.stages == ()
     (note,) = plan.notes
     assert (note.reason, note.warning) == ("ClaimsNotMounted", True)
-    # and a pod that is made anew mounts it
+    # and a pod that is created later mounts it
     (pod,) = created_pods(builder.without(1).plan())
     assert [volume["name"] for volume in pod["spec"]["volumes"]] == ["data", "logs"]
 

@@ -1,4 +1,4 @@
-"""What a set waits for, and what a person can do about it."""
+"""The Waiting condition of a StatefulSet: its reason, and the remedy."""
 
 from collections.abc import Callable
 
@@ -25,7 +25,7 @@ def reason(builder: StatefulSetBuilder) -> Reason | None:
     return plan_statefulset(builder.snapshot()).waiting
 
 
-# ── which of several comes first ─────────────────────────────────────────────
+# ── the first of several reasons ─────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_a_failing_old_pod_under_ordered_management_must_be_deleted(
     assert ("kubectl delete pod web-1" in result.remedy) is is_in_its_own_way
 
 
-# ── in words ─────────────────────────────────────────────────────────────────
+# ── messages ─────────────────────────────────────────────────────────────────
 
 
 def test_a_pod_that_terminates_is_named_with_what_keeps_it() -> None:
@@ -95,7 +95,7 @@ def test_an_unready_pod_precedes_the_pods_that_wait_for_it_as_the_reason() -> No
     result = reason(statefulset(3).without(1, 2).not_ready(0))
     assert result is not None
     assert result.code == Code.NOT_READY
-    # where pods are managed in parallel they are made meanwhile
+    # with parallel management, they are created in the meantime
     result = reason(statefulset(3, parallel=True).without(1, 2).not_ready(0))
     assert result is not None
     assert result.code == Code.CREATING
@@ -103,7 +103,7 @@ def test_an_unready_pod_precedes_the_pods_that_wait_for_it_as_the_reason() -> No
 
 def test_surplus_pods_are_counted_and_the_next_one_is_named_with_its_obstacle() -> None:
     assert reason(statefulset(1).pod(1, 2)) == Reason(Code.DELETING, "2 pods are surplus")
-    # given one that terminates
+    # given a terminating pod
     terminates, remedy = (
         "pod web-2: terminates; the next surplus pod is deleted afterwards",
         "if that lasts, find out what blocks the deletion",
@@ -113,7 +113,7 @@ def test_surplus_pods_are_counted_and_the_next_one_is_named_with_its_obstacle() 
     held = reason(finalized(builder, 2))
     assert held is not None
     assert (held.code, "example.com/f" in held.message) == (Code.FINALIZER, True)
-    # and one that only waits for its hook
+    # and a pod that only waits for its hook
     builder = finalized(statefulset(1).pod(1), 1).with_hook("preDelete").hooked(1)
     result = reason(builder.state("PreparingDelete", 1))
     assert result is not None
@@ -124,7 +124,7 @@ def test_surplus_pods_are_counted_and_the_next_one_is_named_with_its_obstacle() 
 
 
 def grows(builder: StatefulSetBuilder, *ordinals: int) -> StatefulSetBuilder:
-    """Their claims ask for what their template says, and do not have it yet."""
+    """Let the claims of these pods request the size of their template, and not have it yet."""
     for ordinal in ordinals:
         claim = builder.claims[f"data-web-{ordinal}"]
         claim["status"]["capacity"]["storage"] = "1Gi"

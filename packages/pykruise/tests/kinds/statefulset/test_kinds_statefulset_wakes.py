@@ -1,4 +1,4 @@
-"""Which changes of pods and storage classes wake a StatefulSet, and what is read under which gates."""
+"""Changes of pods and storage classes that wake a StatefulSet, and the caches for each gate."""
 
 import pytest
 
@@ -30,7 +30,7 @@ def test_pull_jobs_and_storage_classes_are_read_only_where_their_gates_are_on(
 
 
 def foreign(name: str) -> PodView:
-    """A pod that no set may have."""
+    """A pod with a name that no set gives."""
     builder = statefulset(1).orphaned(0).labelled({"app": "other"}, 0)
     builder.pods["web-0"]["metadata"]["name"] = name
     (view,) = builder.pod_views()
@@ -84,7 +84,7 @@ def test_a_class_that_allows_expansion_enqueues_the_statefulsets_that_expand_cla
     old: StorageClassView | None, new: StorageClassView | None, are_woken: bool, is_on: bool
 ) -> None:
     """statefulset case 71"""
-    # given sets with and without a strategy, and one that cannot be read
+    # given sets with and without the strategy, and an unreadable set
     strategy = {"type": "OnPodRollingUpdate"}
     sets = [
         set_named("broken", replicas="many", volumeClaimUpdateStrategy=strategy),

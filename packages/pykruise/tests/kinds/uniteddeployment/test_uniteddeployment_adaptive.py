@@ -43,7 +43,7 @@ def test_a_subset_without_nodes_is_passed_over_and_the_next_one_takes_its_pods()
 
 
 def two_zones(**more: Any) -> UnitedWorld:
-    """a first, b for what a does not take."""
+    """Subset a takes up to four pods, and b takes the rest."""
     return adaptive(subset("a", minReplicas=0, maxReplicas=4), "b", replicas=4, **more).settle()
 
 
@@ -51,14 +51,14 @@ def test_pods_of_a_closed_zone_move_and_stay_when_its_nodes_return() -> None:
     """uniteddeployment cases 47, 48, 49"""
     world = two_zones()
     assert world.sizes() == {"a": 4, "b": 0}
-    # when zone a goes
+    # when zone a has no nodes any longer
     world.close("a").evict("a").pass_time(31).settle()
     assert world.sizes() == {"a": 0, "b": 4}
-    # then nothing new comes to it for a while
+    # then a gets no new pods for a while
     world.open("a").change(replicas=6).settle()
     assert world.sizes() == {"a": 0, "b": 6}
     assert world.plan().requeue_after_s == pytest.approx(300, abs=1)
-    # and later only what is new
+    # and later only new pods
     world.pass_time(301).settle()
     condition = world.condition("Schedulable", "a")
     assert (condition["status"], condition["reason"]) == ("True", "recover")
@@ -120,14 +120,14 @@ def test_pods_without_a_node_have_substitutes_until_they_have_been_ready_for_lon
     world = reserve("a", "b", replicas=2).settle()
     assert world.sizes() == {"a": 2, "b": 0}
     world.close("a").evict("a").pass_time(31).settle()
-    # then they stay, and b has substitutes
+    # then the pods stay, and b has substitutes
     assert world.labels(RESERVED_LABEL, "a") == {"true": 2}
     assert world.sizes() == {"a": 2, "b": 2}
     assert (world.status["replicas"], world.status["reservedPods"]) == (2, 2)
     assert world.entry("a")["reservedPods"] == 2
     assert world.condition("Schedulable", "a")["message"] == "reserved pods found"
     assert world.plan().waiting is not None
-    # when one gets its node
+    # when one of them gets its node
     lucky = world.pods_of("a")[0]
     lucky["spec"]["nodeName"] = "n1"
     world.act().sync()
@@ -147,15 +147,15 @@ def test_a_recovered_subset_that_grows_begins_with_pods_in_reserve() -> None:
     assert world.sizes() == {"a": 2, "b": 2}
     world.change(replicas=4).settle()
     assert world.sizes() == {"a": 2, "b": 4}
-    # when the nodes are back, and its pods have been ready for long enough
+    # when the nodes are back, and the pods of a have been ready for long enough
     world.open("a").act().sync().pass_time(61).sync()
-    # then it grows, its new pods are in reserve, and the substitutes stay
+    # then a grows, its new pods are in reserve, and the substitutes stay
     assert world.sizes()["a"] == 4
     assert world.condition("Schedulable", "a")["status"] == "False"
     world.act().sync()
     assert world.labels(RESERVED_LABEL, "a") == {"false": 2, "true": 2}
     assert world.sizes() == {"a": 4, "b": 2}
-    # until they too are ready for long enough
+    # until the new pods, too, are ready for long enough
     world.pass_time(61).settle()
     assert world.labels(RESERVED_LABEL, "a") == {"false": 4}
     assert world.sizes() == {"a": 4, "b": 0}
@@ -181,11 +181,11 @@ def test_reserved_pods_do_not_block_an_update() -> None:
     block = world.of("a")["spec"]["updateStrategy"]["rollingUpdate"]
     assert block["maxUnavailable"] == 2
     assert "maxUnavailable" not in world.of("b")["spec"]["updateStrategy"]["rollingUpdate"]
-    # one at a time at least, while they are ready and not yet for long enough
+    # at least one pod at a time, while the pods are ready, but have not been ready for long enough
     world.open("a").act().sync()
     assert world.labels(RESERVED_LABEL, "a") == {"true": 2}
     assert world.of("a")["spec"]["updateStrategy"]["rollingUpdate"]["maxUnavailable"] == 1
-    # and the template's own comes back
+    # and later maxUnavailable is that of the template again
     world.pass_time(61).settle()
     assert "maxUnavailable" not in world.of("a")["spec"]["updateStrategy"]["rollingUpdate"]
 
@@ -220,7 +220,7 @@ def test_pods_that_a_partition_keeps_are_not_in_reserve_for_it() -> None:
 def test_pods_whose_update_takes_too_long_are_in_reserve() -> None:
     world = reserve("a", "b", replicas=4).settle()
     world.partitions(a=2).set_image("nginx:2").settle()
-    # the partition goes, and the workload does not update its pods
+    # the partition is 0, and the workload does not update its pods
     world.partitions(a=0)
     world.sync()
     assert world.plan().requeue_after_s is not None

@@ -1,4 +1,4 @@
-"""What admission makes of UnitedDeployments, and what it refuses: the numbered cases of the specification."""
+"""Admission of UnitedDeployments, its changes and its refusals: the numbered cases of the specification."""
 
 import asyncio
 from collections.abc import Callable
@@ -203,7 +203,7 @@ def test_a_template_of_the_wrong_shape_cannot_be_read() -> None:
     assert refusal.code == 400
 
 
-# ── a subset's patch, as it will be applied ──────────────────────────────
+# ── a subset's patch, as it is applied later ─────────────────────────────
 
 
 def test_a_patch_that_makes_no_pod_is_a_warning_and_names_the_subset() -> None:

@@ -1,4 +1,4 @@
-"""How many pods each subset gets: the tables of the specification, and what the fields mean."""
+"""Numbers of pods that subsets get: the tables of the specification, and the meaning of the fields."""
 
 from itertools import permutations
 from typing import Any
@@ -25,7 +25,7 @@ def share(name: str, *, current: int | None = None, **asks: Any) -> SubsetShare:
 
 
 def sized(*current: int | None, **replicas: Any) -> list[SubsetShare]:
-    """t1, t2, … with workloads of these sizes, and the replicas that some of them specify."""
+    """Subsets t1, t2, … with workloads of these sizes; some subsets specify their replicas."""
     return [
         share(f"t{number}", current=value, replicas=replicas.get(f"t{number}"))
         for number, value in enumerate(current, 1)
@@ -33,7 +33,7 @@ def sized(*current: int | None, **replicas: Any) -> list[SubsetShare]:
 
 
 def bounded(least: list[Any], most: list[Any], **more: list[Any]) -> list[SubsetShare]:
-    """Subsets with these bounds; `more` fields by position."""
+    """Subsets with these minimums and maximums; `more`: further fields, a list of values for each."""
     return [
         SubsetShare(
             name=f"t{number + 1}",

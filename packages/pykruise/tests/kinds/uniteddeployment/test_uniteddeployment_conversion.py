@@ -36,7 +36,7 @@ def to_old(**parts: Any) -> Document:
                 "updateStatus": {"updatedRevision": "", "currentPartitions": {"a": 2}},
             },
         ),
-        # the first status of all
+        # the first status of a new UnitedDeployment
         ({"replicas": 0}, {"replicas": 0}),
     ],
 )
@@ -61,7 +61,7 @@ def test_a_strategy_without_flat_fields_is_converted_unchanged(strategy: Documen
 
 
 def test_invalid_status_entries_are_converted_unchanged() -> None:
-    """No API server sends them"""
+    """API servers do not send such entries."""
     entries = ["x", {"name": 7}, {"name": ""}, {"name": "a", "replicas": 1}]
     shown = to_old(status={"subsetStatuses": entries})["status"]
     assert shown["subsetStatuses"] == entries

@@ -1,4 +1,4 @@
-"""What is reported of writes that are refused and of objects that cannot be read."""
+"""Reports of refused writes and of unreadable objects."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ def purposes(world: UnitedWorld) -> list[Purpose]:
 def refused(
     world: UnitedWorld, purpose: Purpose, why: str = "no", *, of: Plan | None = None
 ) -> dict[str, Any]:
-    """The status when the first write of that stage was refused. `of`: the plan, by default the one of now."""
+    """The status after the first write of this stage was refused. `of`: the plan; by default the current one."""
     result = refused_or_none(world, purpose, why, of=of)
     assert result is not None
     return result
@@ -68,7 +68,7 @@ def test_a_refused_workload_is_reported_in_the_status() -> None:
 
 
 def test_a_refused_write_is_a_warning() -> None:
-    # given everything at once: a subset that comes, one that goes, one that stays, and another template
+    # given all changes in one plan: a new subset, a removed subset, a subset that stays, and another template
     world = UnitedWorld("a", "b", replicas=4).settle()
     world.set_subsets("a", "c").set_image("nginx:2")
     # then
@@ -109,7 +109,7 @@ def test_a_refused_write_without_a_condition_is_reported_without_the_generation(
 
 
 def test_a_refused_write_is_reported_again_when_the_status_is_stored_already() -> None:
-    """so that what it waits for is the error at each try"""
+    """The message is the error at each retry."""
     # given
     world = reserve("a", replicas=1).settle()
     world.pods_of("a")[0]["metadata"]["labels"][RESERVED_LABEL] = "wrong"
@@ -124,10 +124,10 @@ def test_an_old_revision_that_cannot_be_deleted_holds_nothing_back() -> None:
     # given
     world = UnitedWorld("a", replicas=1).settle().set_image("nginx:2").settle()
     before = world.status["observedGeneration"]
-    # when it becomes one too many
+    # when there is one revision too many
     world.change(revisionHistoryLimit=0)
     plan = world.plan()
-    # then this is not yet done
+    # then the generation is not observed yet
     assert refused(world, Purpose.TRUNCATE_REVISIONS, of=plan)["observedGeneration"] == before
     # and later there is nothing to report
     world.document["status"] = plan.status
@@ -143,7 +143,7 @@ def test_a_write_that_is_refused_before_there_is_a_status_is_in_the_first_one() 
 
 
 def test_a_subset_that_is_being_updated_counts_as_updated_until_one_fails() -> None:
-    """of a manager that has not said so yet"""
+    """The stored status has no conditions yet."""
     world = UnitedWorld("a", replicas=1).settle()
     world.document["status"]["conditions"] = []
     world.change(replicas=2)

@@ -1,4 +1,4 @@
-"""Which workloads become a UnitedDeployment's own, and which it lets go."""
+"""Workloads that a UnitedDeployment adopts, and those that it releases."""
 
 import copy
 from typing import Any
@@ -16,7 +16,7 @@ OTHER_OWNER = {"apiVersion": "example.com/v1", "kind": "Backup", "name": "nightl
 
 
 def with_orphan(world: UnitedWorld, name: str, subset: str = "a", **metadata: Any) -> UnitedWorld:
-    """And a CloneSet that fits the subset, and that has no controller."""
+    """Let the world have another CloneSet, which fits the subset and has no controller."""
     spec = copy.deepcopy(world.spec["template"][CLONE_SET]["spec"])
     world.workloads[CLONE_SET, name] = {
         "metadata": {

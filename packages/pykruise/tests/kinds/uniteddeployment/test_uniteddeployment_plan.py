@@ -1,4 +1,4 @@
-"""What is done for a UnitedDeployment: the numbered cases of the specification, on paper."""
+"""Plans of UnitedDeployments, without a cluster: the numbered cases of the specification."""
 
 from typing import Any
 
@@ -78,7 +78,7 @@ def test_a_name_that_would_be_too_long_leaves_the_subset_out() -> None:
 
 
 def test_a_workload_missing_in_the_cache_is_created_only_once_by_its_name() -> None:
-    """uniteddeployment case 20: the same name again, which API servers take once"""
+    """uniteddeployment case 20: both plans use the same name, and API servers create a name only once"""
     world = UnitedWorld("a", "b", replicas=2)
     first = [step.action.key for step in world.plan().steps if isinstance(step.action, Create)]
     again = [step.action.key for step in world.plan().steps if isinstance(step.action, Create)]
@@ -126,7 +126,7 @@ def test_a_removed_subset_gives_its_replicas_to_the_others(template: str) -> Non
 
 
 def test_a_terminating_workload_of_a_removed_subset_is_not_deleted_again() -> None:
-    """its finalizers hold it"""
+    """Finalizers keep the workload."""
     world = UnitedWorld("a", "b", replicas=2).settle()
     world.of("b")["metadata"]["deletionTimestamp"] = format_time(NOW)
     world.set_subsets("a").settle()
@@ -161,7 +161,7 @@ def test_orphans_of_other_namespaces_are_ignored() -> None:
 
 
 def orphaned(world: UnitedWorld, name: str) -> dict[str, Any]:
-    """A workload that fits the subset, and that has no controller."""
+    """A workload that fits the subset and has no controller."""
     spec = template_of(CLONE_SET)[CLONE_SET]["spec"]
     return {
         "metadata": {

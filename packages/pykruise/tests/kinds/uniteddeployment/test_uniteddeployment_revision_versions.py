@@ -55,7 +55,7 @@ TEMPLATES: dict[str, Document] = {
 
 
 def stored(data: bytes, *, version: str) -> RevisionView:
-    """The revision as a manager stored it that knows UnitedDeployments in this version."""
+    """The revision as a manager stored it for a UnitedDeployment of this version."""
     owner = {
         "apiVersion": f"apps.kruise.io/{version}",
         "kind": "UnitedDeployment",
@@ -101,7 +101,7 @@ def test_a_default_of_the_definition_is_not_in_the_bytes() -> None:
 
 
 def defaults_in(schema: Document, path: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], Any]]:
-    """Every default of a schema with the way to it; lists are not walked into."""
+    """All defaults of a schema with their paths; lists are skipped."""
     defaults = [(path, schema["default"])] if "default" in schema else []
     for name, part in (schema.get("properties") or {}).items():
         defaults += defaults_in(part, (*path, name))

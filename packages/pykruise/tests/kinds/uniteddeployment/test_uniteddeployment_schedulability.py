@@ -1,4 +1,4 @@
-"""Which subsets find no nodes, and which of their pods are in reserve: the tables of the specification."""
+"""Subsets that find no nodes, and their pods in reserve: the tables of the specification."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -43,7 +43,7 @@ def pod(
     age_s: float | None = 1000,
     finds_node: bool = True,
 ) -> PodView:
-    """A pod of this age, which is ready for so long; None: it does not say since when."""
+    """A pod of this age, which has been ready for `ready_s` seconds. None: the pod does not show that time."""
     ready: dict[str, Any] = {"type": "Ready", "status": str(is_ready)}
     if ready_s is not None:
         ready["lastTransitionTime"] = format_time(NOW - ready_s)
@@ -73,7 +73,8 @@ def judged(
     partition: int = 0,
     updating_s: float | None = 1000,
 ) -> SchedulabilityVerdict:
-    """Subset a in reserve mode; an update has been going on for so long. None: as many replicas as pods."""
+    """Verdict on subset a in reserve mode, whose update began `updating_s` seconds ago.
+    `replicas`: by default the number of pods."""
     adaptive = {
         "reserveUnschedulablePods": True,
         "rescheduleCriticalSeconds": CRITICAL_S,

@@ -1,4 +1,4 @@
-"""What is seen of a UnitedDeployment, and of what is around it."""
+"""Snapshots of UnitedDeployments, and of the objects around them."""
 
 import copy
 from typing import Any
@@ -22,7 +22,7 @@ Document = dict[str, Any]
 
 
 def seen(**spec: Any) -> UnitedView:
-    """With this spec on top of a selector and a CloneSet template; None takes a field away."""
+    """View of a UnitedDeployment with a selector, a CloneSet template and these fields of the spec."""
     document = united_document(CLONE_SET, [])
     document["metadata"] |= {"namespace": "shop", "uid": UID, "resourceVersion": "1"}
     document["spec"].pop("topology")
@@ -120,7 +120,7 @@ def test_a_subset_has_the_partition_of_its_name(strategy: Any, partition: int) -
     assert seen(updateStrategy=strategy).spec.partition_of("a") == partition
 
 
-# ── around it ────────────────────────────────────────────────────────────
+# ── objects around it ────────────────────────────────────────────────────
 
 
 def test_workloads_are_ordered_by_age_and_name() -> None:

@@ -1,4 +1,4 @@
-"""Pods of built-in StatefulSets that hold up an update: which of them are deleted."""
+"""Pods of built-in StatefulSets that block an update, and their deletion."""
 
 import pytest
 
@@ -12,7 +12,7 @@ from support.uniteddeployments import template_of
 
 
 class Broken(UnitedWorld):
-    """Subset a with web-a-…-0 to -2, of which one is not ready, and a new template from ordinal 1 on."""
+    """Subset a with pods web-a-…-0 to -2, one of which is not ready, and a new template from ordinal 1 on."""
 
     def __init__(
         self, broken: int = 2, *, template: str = STATEFUL_SET, type_: str = "RollingUpdate"
@@ -35,14 +35,14 @@ class Broken(UnitedWorld):
         pod["metadata"]["name"] = new
 
     def freed(self) -> list[str]:
-        """Endings of the names of pods that are deleted."""
+        """Ordinals of the pods that are deleted."""
         deleted = [step.action for step in self.plan().steps if step.action.resource == PODS]
         assert all(isinstance(item, Delete) and item.uid and item.resource_version for item in deleted)
         return [item.key.name.removeprefix(f"{self.workload}-") for item in deleted]
 
 
 def updated(world: Broken) -> Broken:
-    """The workload is at the new template, and its controller has done nothing yet."""
+    """Let the workload have the new template, while its controller has done nothing yet."""
     world.sync(1)
     return world
 
@@ -54,7 +54,7 @@ def test_an_old_pod_that_is_not_ready_is_deleted_from_the_partition_on(broken: i
 
 
 def test_a_pod_is_not_deleted_before_the_workload_has_the_new_template() -> None:
-    """else it would come back as it was"""
+    """The pod would be recreated with the old template."""
     assert Broken().freed() == []
 
 

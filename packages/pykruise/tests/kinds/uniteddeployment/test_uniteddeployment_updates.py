@@ -1,4 +1,4 @@
-"""How an update and its revisions go on: partitions, update types, what rolls back, what is kept."""
+"""Updates and revisions: partitions, update types, rollbacks, and the history."""
 
 import pytest
 
@@ -90,7 +90,7 @@ def test_a_rollout_completes_only_when_every_allocated_pod_is_updated_and_ready(
     world = UnitedWorld("a", "b", template=ADVANCED_STATEFUL_SET, replicas=4).settle()
     before = world.status["currentRevision"]
     world.partitions(a=1).set_image("nginx:2").settle()
-    # a pod is being made anew: the workload's own status counts one pod less
+    # a pod is being recreated: the workload's own status counts one pod less
     world.of("a")["status"]["replicas"] = 1
     world.sync()
     assert world.status["currentRevision"] == before
@@ -111,7 +111,7 @@ def test_a_rollback_uses_the_old_revision_again() -> None:
 
 
 def test_a_revision_that_was_left_behind_is_adopted_and_a_rollout_from_it_begins_once() -> None:
-    """As after a deletion with `--cascade=orphan`, when the UnitedDeployment comes back."""
+    """The state after a deletion with `--cascade=orphan`, when the UnitedDeployment is created again."""
     # given
     world = UnitedWorld("a", replicas=1).settle()
     ((name, revision),) = world.revisions.items()

@@ -1,4 +1,4 @@
-"""What is refused of a UnitedDeployment as it is stored, defaults or not; and what is only doubted."""
+"""Refusals of stored UnitedDeployments, with defaults or without, and warnings."""
 
 import asyncio
 from typing import Any
@@ -35,7 +35,7 @@ def subset(name: str = "a", **fields: Any) -> Document:
 
 
 def of(kind: str, *subsets: Document, pod: Document | None = None, **inner: Any) -> Document:
-    """With a template of this kind, which says this."""
+    """A UnitedDeployment with a template of this kind, which has these fields."""
     return united(*(subsets or (subset(),)), template=template_of(kind, pod=pod, **inner))
 
 
@@ -67,7 +67,7 @@ def warnings(document: Document) -> list[str]:
     return list(answer.warnings)
 
 
-# ── what is left out ─────────────────────────────────────────────────────
+# ── fields that are left out ─────────────────────────────────────────────
 
 
 def test_an_empty_document_reports_its_missing_fields() -> None:
@@ -235,7 +235,7 @@ def test_the_update_strategy_of_a_deployment_template_is_not_validated() -> None
     ],
 )
 def test_a_built_in_stateful_set_must_be_one_that_kubernetes_takes(inner: Document, field: str) -> None:
-    """rule 9; types of fields are the API server's to look at"""
+    """rule 9; the API server checks types of fields"""
     path = f"spec.template.{STATEFUL_SET}.spec"
     assert fields(of(STATEFUL_SET, **inner)) == ([f"{path}.{field}"] if field else [])
     assert fields(of(ADVANCED_STATEFUL_SET, **inner)) == []
@@ -345,7 +345,7 @@ def test_an_empty_value_is_not_a_change(nothing: Document) -> None:
     assert fields(of(STATEFUL_SET), of(STATEFUL_SET, **nothing)) == []
 
 
-# ── doubts ───────────────────────────────────────────────────────────────
+# ── warnings ─────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("pod", [None, {}, {"metadata": None, "spec": None}])
@@ -369,10 +369,10 @@ def test_claims_of_the_workload_are_volumes_of_its_pods(kind: str) -> None:
     pod: Document = {"containers": [{"name": "main", "image": "nginx:1", "volumeMounts": mounts}]}
     claims = [{"metadata": {"name": "data"}}, {"metadata": None}, {"metadata": {"name": "data"}}]
     assert warnings(of(kind, pod=pod, volumeClaimTemplates=claims)) == []
-    # also where a volume has that name
+    # also where a volume has the name of a claim
     pod["volumes"] = [{"name": "data", "emptyDir": {}}]
     assert warnings(of(kind, pod=pod, volumeClaimTemplates=claims)) == []
-    # and without them the mount has none
+    # and without claims the mount has no volume
     del pod["volumes"]
     assert warnings(of(kind, pod=pod)) != []
 

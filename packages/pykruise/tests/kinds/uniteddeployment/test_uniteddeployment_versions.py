@@ -1,4 +1,4 @@
-"""What the two versions of UnitedDeployments take as templates."""
+"""Fields of templates in the two versions of UnitedDeployments."""
 
 from pykruise.kinds.uniteddeployment.kind import KIND
 from pykruise.kube.documents import Document
@@ -41,7 +41,7 @@ def test_templates_have_the_schemas_of_their_workloads_and_the_older_takes_a_fla
     }
     assert new == {clone_set: CLONE_SET, stateful_set: STATEFUL_SET, **builtin}
     assert old[stateful_set] == STATEFUL_SET
-    # everything of a CloneSet, and in its strategy what is under rollingUpdate
+    # all fields of a CloneSet, whose strategy has the fields of rollingUpdate, too
     result = old[clone_set]["properties"]
     strategy = result["updateStrategy"]["properties"]
     nested = CLONE_SET["properties"]["updateStrategy"]["properties"]

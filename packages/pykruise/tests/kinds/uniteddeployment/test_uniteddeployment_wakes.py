@@ -1,4 +1,4 @@
-"""Which events enqueue which UnitedDeployments."""
+"""Events that enqueue UnitedDeployments."""
 
 from typing import Any
 
@@ -82,7 +82,7 @@ def replica_set(name: str, deployment_uid: str) -> Any:
 
 
 def woken(*uniteds: Any, workloads: tuple[SubsetWorkload, ...] = (), replica_sets: Any = ()) -> Woken:
-    """Beside these objects."""
+    """Wakes of a UnitedDeployment's controller whose caches have these objects."""
     objects: dict[Any, Any] = {UNITED_VIEWS: list(uniteds), REPLICA_SET_VIEWS: list(replica_sets)}
     for template, views in WORKLOAD_VIEWS.items():
         objects[views] = [workload for workload in workloads if workload.template == template]
@@ -130,7 +130,7 @@ def test_an_orphan_enqueues_the_uniteddeployments_of_its_namespace_that_select_i
     "metadata", [{"labels": {"app": "web"}}, {"deletionTimestamp": "2026-01-31T12:00:00Z"}]
 )
 def test_an_orphan_that_cannot_be_adopted_enqueues_nothing(metadata: Document) -> None:
-    """uniteddeployment case 25: only one of a subset that stays can"""
+    """uniteddeployment case 25: only an orphan that has a subset and is not terminating can be adopted"""
     assert woken(united()).by(WORKLOAD_VIEWS[CLONE_SET], None, workload(**metadata)) == []
 
 

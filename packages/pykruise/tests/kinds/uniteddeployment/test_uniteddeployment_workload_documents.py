@@ -1,4 +1,4 @@
-"""What the workload of a subset looks like, and what is changed of one that is there."""
+"""Documents of the workload of a subset, and changes of an existing workload."""
 
 from typing import Any
 
@@ -47,7 +47,7 @@ def wanted(
     nodes: NodeSelectorTerm | None = None,
     **more: Any,
 ) -> WantedWorkload:
-    """Subset a with 3 replicas; `spec`: of the template, beside its pods."""
+    """Subset a with 3 replicas; `spec`: fields of the template's spec beside its pods."""
     return WantedWorkload(
         template=template,
         metadata=metadata or {},
@@ -77,7 +77,7 @@ def test_a_name_that_is_taken_has_another_one_after_it() -> None:
     assert format_workload_name("web", "a", uid="u") == format_workload_name("web", "a", uid="u", attempt=0)
 
 
-# ── as it is to be ───────────────────────────────────────────────────────
+# ── a new workload ───────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ def test_a_selector_without_labels_gets_the_subset(selector: Document) -> None:
     assert result["metadata"]["labels"] == MARKS
 
 
-# ── what has to be changed ───────────────────────────────────────────────
+# ── changes ──────────────────────────────────────────────────────────────
 
 
 def workload(
@@ -264,7 +264,7 @@ def test_a_size_alone_is_changed_alone() -> None:
     ],
 )
 def test_a_partition_is_changed_where_it_is_another(template: str, spec: Document, is_changed: bool) -> None:
-    """uniteddeployment cases 38 and 39: percentages are of the replicas, rounded up"""
+    """uniteddeployment cases 38 and 39: a percentage is a share of the replicas, rounded up"""
     result = change_of(workload(template, spec=spec), wanted(template, partition=2))
     assert result == ({"spec": rolling(partition=2)} if is_changed else None)
 

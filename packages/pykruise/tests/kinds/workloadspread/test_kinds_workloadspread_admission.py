@@ -1,4 +1,4 @@
-"""What is refused of a WorkloadSpread, and what is not. Numbers are cases of the specification."""
+"""Refused and admitted WorkloadSpreads. Numbers are cases of the specification."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -43,7 +43,7 @@ def answer(
 
 
 def fields(doc: Document, **given: Any) -> list[str]:
-    """Where the errors are; empty: it is allowed."""
+    """Fields with errors; empty: the WorkloadSpread is admitted."""
     refused = answer(doc, **given).refusal
     if refused is None:
         return []
@@ -193,7 +193,7 @@ def test_a_patch_that_cannot_be_merged_gives_one_error_lift_5() -> None:
 def test_a_patch_that_is_not_an_object_is_a_field_error(patch: Any) -> None:
     doc = spread(subset("a", 1), subset("a", patch=patch))
     assert fields(doc) == ["spec.subsets[1].name", "spec.subsets[1].patch"]
-    # but where it is stored already, labels can be changed
+    # but labels of a stored WorkloadSpread with that error can be changed
     labelled = deep_copy(doc)
     labelled["metadata"]["labels"] = {"team": "shop"}
     assert fields(labelled, old=doc) == []
@@ -299,12 +299,12 @@ def test_very_many_subsets_are_refused_unless_they_are_stored_already() -> None:
 
 @pytest.mark.parametrize("most", ["9" * 5_000 + "%", "-" + "9" * 5_000 + "%"])
 def test_a_limit_with_very_many_digits_is_a_field_error(most: str) -> None:
-    """Python refuses to read numbers of more than 4,300 digits, which was an answer 500."""
+    """Python refuses to read numbers of more than 4,300 digits, which once led to an answer 500."""
     assert fields(limits(most)) == ["spec.subsets[0].maxReplicas"]
 
 
 def test_a_node_selector_is_not_multiplied_without_end() -> None:
-    """Each of a pod's terms gets all that the subset requires."""
+    """Each node selector term of a pod gets all requirements of the subset."""
     # given
     terms = [{"matchExpressions": [{"key": f"k{number}", "operator": "Exists"}]} for number in range(251)]
     wanted = {"matchExpressions": [{"key": "zone", "operator": "Exists"}] * 200}

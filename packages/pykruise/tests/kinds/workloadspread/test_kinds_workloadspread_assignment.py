@@ -1,4 +1,4 @@
-"""New pods get their subsets, pods that go give their places back. Numbers are cases of the specification."""
+"""Subsets of new pods, and slots that deleted pods release. Numbers are cases of the specification."""
 
 import asyncio
 import uuid
@@ -48,7 +48,7 @@ def known(*entries: dict[str, Any], version: str = "versionIgnored") -> dict[str
     return {"versionedSubsetStatuses": {version: list(entries)}}
 
 
-# ── which subset ─────────────────────────────────────────────────────────────
+# ── subsets ──────────────────────────────────────────────────────────────────
 
 
 async def test_the_first_subset_is_filled_before_the_next_case_1() -> None:
@@ -127,7 +127,7 @@ async def test_a_subset_with_limit_0_gets_no_pod_case_8() -> None:
 async def test_a_share_is_of_the_workloads_replicas_rounded_up_case_9() -> None:
     server = SpreadServer(spread(subset("a", "30%"), subset("b")), owners=[workload(CLONE_SET, replicas=5)])
     await server.replica().create(pod("p1"))
-    assert server.missing()["a"] == 1  # of 2
+    assert server.missing()["a"] == 1  # of 2 slots
 
 
 async def test_a_percentage_of_a_missing_workload_is_full_case_10() -> None:
@@ -179,7 +179,7 @@ async def test_a_dry_run_leaves_no_trace_case_13() -> None:
     assert server.writes == 0
 
 
-# ── which WorkloadSpread ─────────────────────────────────────────────────────
+# ── WorkloadSpreads ──────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
@@ -241,12 +241,12 @@ async def test_after_four_conflicts_the_pod_is_refused_case_21() -> None:
     with pytest.raises(StepError, match="4 times before the write"):
         await server.replica().create(pod("p1"))
     assert server.writes == 4
-    # when they are over, the next try of the workload's controller succeeds
+    # when the conflicts are over, the next try of the workload's controller succeeds
     assert placed_in(await server.replica().create(pod("p1"))) == "a"
 
 
 async def test_a_pod_that_joins_a_refused_batch_has_its_own_four_attempts() -> None:
-    # given a pod whose place meets four conflicts, and one that comes after the first two of them
+    # given a pod whose slot meets four conflicts, and a pod that is created after the first two of them
     server = SpreadServer(spread(subset("a", 2)))
     server.conflicts_to_come = 4
     replica = server.replica()
@@ -254,7 +254,7 @@ async def test_a_pod_that_joins_a_refused_batch_has_its_own_four_attempts() -> N
     await asyncio.sleep(0.05)
     assert server.refused == 2
     second = asyncio.create_task(replica.create(pod("p2")))
-    # then the first is refused, and the other is not
+    # then the first pod is refused, and the other is not
     with pytest.raises(StepError, match="4 times before the write"):
         await first
     assert placed_in(await second) == "a"
@@ -276,18 +276,18 @@ async def test_500_simultaneous_pods_through_two_replicas_never_exceed_a_maximum
     # then
     assert {name: placed.count(name) for name in "abc"} == {"a": 120, "b": 200, "c": 180}
     assert server.missing() == {"a": 0, "b": 0, "c": -1}
-    # and places are noted many at once
+    # and each write allocates many slots
     assert server.writes <= 0.2 * 500
 
 
 async def test_a_cancelled_request_does_not_cancel_others() -> None:
-    # given one that writes for two others too
+    # given a request that writes for two others, too
     server = SpreadServer(spread(subset("a", 3)))
     replica = server.replica()
     first = asyncio.create_task(replica.create(pod("p1")))
     others = [asyncio.create_task(replica.create(pod(name))) for name in ("p2", "p3")]
     await asyncio.sleep(0.001)
-    # when it is given up in the middle of its write
+    # when it is cancelled in the middle of its write
     first.cancel()
     # then
     assert [placed_in(entry) for entry in await asyncio.gather(*others)] == ["a", "a"]
@@ -303,7 +303,7 @@ async def test_a_workload_spread_deleted_in_between_places_no_pod() -> None:
 
 
 async def test_a_workloadspread_deleted_during_a_conflict_places_nothing_lift_11() -> None:
-    # given one that is gone when it is read after a conflict
+    # given a WorkloadSpread that is gone when it is read after a conflict
     server = SpreadServer(spread(subset("a", 3)))
     server.conflicts_to_come = 1
     replica = server.replica()
@@ -453,7 +453,7 @@ async def test_an_ordinal_beyond_all_limits_has_no_subset_case_28() -> None:
 
 
 async def test_a_stored_share_of_a_statefulset_is_of_its_replicas() -> None:
-    """Admission refuses it (workloadspread case 41); one that was stored all the same is read."""
+    """Admission refuses it (workloadspread case 41), but it may be stored already."""
     server = SpreadServer(
         spread(subset("a", "50%"), subset("b", "some"), subset("c"), target=STATEFUL_SET),
         owners=[workload(STATEFUL_SET, replicas=4)],
@@ -479,7 +479,7 @@ async def test_reserved_ordinals_and_the_start_take_no_place_lift_10() -> None:
 
 
 async def full() -> tuple[SpreadServer, dict[str, Any]]:
-    """Three pods of five in a(3); p1 as it is stored."""
+    """Three of five pods, which fill subset a; p1 as it is stored."""
     server = SpreadServer(spread(subset("a", 3), subset("b")), owners=[workload(CLONE_SET, replicas=5)])
     replica = server.replica()
     for name in ("p1", "p2", "p3"):
@@ -507,45 +507,45 @@ async def test_a_pod_deleted_before_the_controller_has_seen_it_returns_its_slot(
     for name in ("p1", "p2", "p3"):
         server.pods[name] = await replica.create(pod(name)) or {}
     assert set(server.entries()["a"]["creatingPods"]) == {"p1", "p2", "p3"}
-    # when one goes, which is reviewed twice
+    # when one is deleted, which is reviewed twice
     for _ in range(2):
         await replica.delete(server.pods["p1"])
     server.pods["p1"]["metadata"]["deletionTimestamp"] = "2026-01-31T12:00:00Z"
-    # then its successor gets its place, and no other pod
+    # then its successor gets its slot, and no other pod does
     assert server.missing()["a"] == 1
     placed = [await replica.create(pod(name)) for name in ("p4", "p5")]
     assert [placed_in(entry) for entry in placed] == ["a", "b"]
 
 
 async def test_an_unseen_pod_beyond_a_lowered_maximum_gives_no_place_back() -> None:
-    # given two pods that were seen and one that was not, and a maximum that is two now
+    # given two pods that the controller has seen, one that it has not seen, and a maximum that was lowered to two
     server, document = await full()
     server.spreads["ws"]["spec"]["subsets"][0]["maxReplicas"] = 2
     for item in server.spreads["ws"]["status"]["versionedSubsetStatuses"]["versionIgnored"]:
         if item["name"] == "a":
             item |= {"replicas": 2, "missingReplicas": 0, "creatingPods": {"p1": "2026-01-31T12:00:00Z"}}
-    # when that one goes
+    # when that one is deleted
     await server.replica().delete(document)
     # then
     assert server.missing()["a"] == 0
 
 
 async def test_a_slot_is_free_when_its_pod_is_terminating_and_not_when_its_deletion_is_admitted() -> None:
-    """An API server refuses a deletion after its admission, when the pod is no longer as a precondition has it."""
+    """An API server refuses a deletion after its admission if the pod no longer meets a precondition."""
     # given
     server, document = await full()
     replica = server.replica()
     await replica.delete(document)
-    # when the deletion was refused all the same, then no pod gets the place
+    # when the deletion was refused after its admission, then no pod gets the slot
     assert placed_in(await replica.create(pod("p4"))) == "b"
-    # and when it goes at last, one pod gets it, and only one
+    # and when the pod terminates at last, only one pod gets its slot
     document["metadata"]["deletionTimestamp"] = "2026-01-31T12:00:00Z"
     placed = [await replica.create(pod(name)) for name in ("p5", "p6")]
     assert [placed_in(entry) for entry in placed] == ["a", "b"]
 
 
 async def test_a_pod_is_read_only_when_its_slot_is_needed_and_not_again_once_it_terminates() -> None:
-    # given a subset with a free place and two pods that go
+    # given a subset with a free slot and two deleted pods
     server, _ = await full()
     replica = server.replica()
     for item in server.spreads["ws"]["status"]["versionedSubsetStatuses"]["versionIgnored"]:
@@ -564,7 +564,7 @@ async def test_a_pod_is_read_only_when_its_slot_is_needed_and_not_again_once_it_
 
 
 async def test_pods_of_a_subset_behind_one_with_room_are_not_read() -> None:
-    # given room in a, and a pod of b that goes
+    # given room in a, and a terminating pod of b
     server = SpreadServer(
         spread(subset("a", 2), subset("b", 1), subset("c")), owners=[workload(CLONE_SET, replicas=3)]
     )
@@ -587,7 +587,7 @@ async def test_pods_of_a_subset_behind_one_with_room_are_not_read() -> None:
 
 
 async def test_an_unreadable_deleted_pod_refuses_its_successor() -> None:
-    """No pod is placed without that read: the workload's controller tries again."""
+    """No pod is placed without that read: the workload's controller retries."""
     server, document = await full()
     replica = server.replica()
     await replica.delete(document)
@@ -601,15 +601,15 @@ async def test_an_unreadable_deleted_pod_refuses_its_successor() -> None:
 
 
 async def test_a_pod_created_during_a_deletion_does_not_get_the_slot_yet() -> None:
-    # given two pods of three that go, and one whose deletion is under way
+    # given two deleted pods of three, and one whose deletion is under way
     server, _ = await full()
     replica = server.replica()
     for name in ("p1", "p2"):
         await replica.delete(server.pods[name])
         del server.pods[name]
-    # and no pod is asked about for deletions alone
+    # and deletions alone do not read pods
     assert replica.pod_reads == []
-    # when four come
+    # when four pods are created
     placed, _ = await asyncio.gather(
         asyncio.gather(*(replica.create(pod(f"new-{number}")) for number in range(4))),
         replica.delete(server.pods["p3"]),
@@ -631,7 +631,7 @@ async def test_a_pod_created_during_a_deletion_does_not_get_the_slot_yet() -> No
 async def test_a_pod_beyond_the_maximum_gives_no_place_back(
     most: int | str | None, missing: list[int]
 ) -> None:
-    # given three pods, and a maximum that was lowered since, or taken away, or cannot be read; the percentage is of
+    # given three pods, and a maximum that was lowered later, or removed, or cannot be read; the percentage is of
     # five replicas
     server, _ = await full()
     server.spreads["ws"]["spec"]["subsets"][0]["maxReplicas"] = most
@@ -639,7 +639,7 @@ async def test_a_pod_beyond_the_maximum_gives_no_place_back(
         if item["name"] == "a":
             item |= {"replicas": 3, "missingReplicas": 0}
     result = []
-    # when they go one after the other
+    # when they are deleted one after the other
     for name in ("p1", "p2", "p3"):
         await server.replica().delete(server.pods[name])
         result.append(server.missing()["a"])
@@ -668,7 +668,7 @@ async def test_a_pod_of_an_unlimited_subset_returns_no_slot_case_32() -> None:
 
 @pytest.mark.parametrize("owner", [CLONE_SET, STATEFUL_SET])
 async def test_no_slot_is_returned_when_nothing_is_counted_cases_6_32(owner: Any) -> None:
-    # given one subset without a limit, or places by numbers; the status has counts from before
+    # given a single subset without a limit, or slots by ordinals; the status has old counts
     only = [subset("a")] if owner == CLONE_SET else [subset("a", 1), subset("b")]
     server = SpreadServer(spread(*only, target=owner, status=known(entry("a", 0))))
     replica = server.replica()
@@ -681,7 +681,7 @@ async def test_no_slot_is_returned_when_nothing_is_counted_cases_6_32(owner: Any
 
 
 async def test_the_workload_is_not_read_without_shares() -> None:
-    # given an API server that does not say how many replicas the workload wants
+    # given an API server that does not return the workload's replicas
     async def unreachable(_: Any) -> int:
         raise UnreachableError("no API server")
 
@@ -690,21 +690,21 @@ async def test_the_workload_is_not_read_without_shares() -> None:
         replica.read_replicas = unreachable
         return replica
 
-    # then limits that are numbers are followed
+    # then limits that are numbers need no replicas
     counted = replica_of(subset("a", 1), subset("b", 1))
     first = await counted.create(pod("p1"))
     assert placed_in(first) == "a"
     await counted.delete(first)
     by_number = replica_of(subset("a", 1), subset("b"), target=STATEFUL_SET)
     assert placed_in(await by_number.create(pod("web-1", owner=STATEFUL_SET))) == "b"
-    # and so are shares, when a place is given back to a subset that has others, or that goes by a number
+    # and shares need none, when a slot is released in a subset that has others, or in one with a number as limit
     annotations = {MATCHED_SPREAD_ANNOTATION: '{"name":"ws","subset":"a"}'}
     noted = pod("p1", annotations=annotations)
     status = known(entry("a", 1, replicas=2), entry("b", 0), entry("c", 0))
     await replica_of(subset("a", "50%"), subset("b", "50%"), status=status).delete(noted)
     status = known(entry("a", 0, replicas=2), entry("b", 0))
     await replica_of(subset("a", 2), subset("b", "50%"), status=status).delete(noted)
-    # but not where the share decides
+    # but a share that decides about the slot needs them
     with pytest.raises(StepError):
         await replica_of(subset("a", "50%"), status=status).delete(noted)
 
@@ -757,12 +757,12 @@ async def test_an_eviction_whose_slot_cannot_be_released_gets_429_and_a_deletion
 
 
 async def test_a_restarted_replica_continues_from_the_stored_status() -> None:
-    # given one that has taken two of three places, and ends
+    # given a replica that has allocated two of three slots, and ends
     server = SpreadServer(spread(subset("a", 3), subset("b")))
     first = server.replica()
     await first.create(pod("p1"))
     await first.create(pod("p2"))
-    # when another one begins
+    # when another replica starts
     second = server.replica()
     # then
     placed = [await second.create(pod(name)) for name in ("p2", "p3", "p4")]
@@ -778,14 +778,14 @@ async def test_pods_of_one_namespace_wait_for_a_slow_store_without_using_up_what
     quota = Quota(4, most_of_one=2)
     server = SpreadServer(spread(subset("a", 9)))
     replica = server.replica(quota=quota)
-    # when more pods come at once than may wait
+    # when more pods are created at the same time than may wait
     answers = await asyncio.gather(
         *(replica.create(pod(f"p{number}")) for number in range(5)), return_exceptions=True
     )
-    # then those beyond are asked to come again
+    # then the pods beyond the limit must retry
     refused = [answer for answer in answers if isinstance(answer, StepError)]
     assert [step_error.code for step_error in refused] == [429] * 3
     assert "too many pods wait for their slot in a WorkloadSpread: the limit of 2 for shop" in str(refused[0])
-    # and the others had their places, which are free again
+    # and the others got their slots, and waiting is possible again
     assert [placed_in(answer) for answer in answers if isinstance(answer, dict)] == ["a", "a"]
     assert placed_in(await replica.create(pod("again"))) == "a"

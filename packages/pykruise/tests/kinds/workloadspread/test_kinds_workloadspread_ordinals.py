@@ -1,4 +1,4 @@
-"""Numbers of pods of StatefulSets: which they have, and which come next."""
+"""Ordinals of StatefulSets' pods: those that exist, and the next ones."""
 
 from itertools import islice
 from typing import Any
@@ -28,7 +28,7 @@ def test_the_number_of_a_pod_is_at_the_end_of_its_name(name: str, number: int) -
         ({"reserveOrdinals": ["2-3", 6, "7"]}, 4, [8, 9, 10]),
         # three of 2, 5, 6, ...
         ({"reserveOrdinals": [" 3 - 4 ", 0], "ordinals": {"start": 2}}, 3, [7, 8, 9]),
-        # what cannot be read counts for nothing
+        # unreadable values are ignored
         ({"reserveOrdinals": ["x", None, {}], "ordinals": {"start": "x"}}, 1, [1, 2, 3]),
         ({"reserveOrdinals": None, "ordinals": None}, 1, [1, 2, 3]),
     ],
@@ -39,7 +39,7 @@ def test_reserved_ordinals_are_not_among_the_next_ones_lift_10(
     numbering = numbering_of({"spec": spec})
     result = list(islice(iterate_ordinals_beyond(replicas, numbering), 3))
     assert result == following
-    # and that many pods have smaller numbers
+    # and exactly `replicas` pods have smaller ordinals
     assert [rank_of(item, numbering) for item in result] == [replicas, replicas + 1, replicas + 2]
 
 

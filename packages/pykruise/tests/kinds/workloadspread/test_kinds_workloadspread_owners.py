@@ -1,4 +1,4 @@
-"""Which WorkloadSpread a new pod is of: by its owners, and by the white list of further kinds."""
+"""WorkloadSpreads of a new pod: by its owners, and by the white list of further kinds."""
 
 from collections.abc import Sequence
 
@@ -44,7 +44,7 @@ async def test_the_first_of_two_workload_spreads_for_a_pod_by_name_counts() -> N
 
 
 async def test_a_terminating_or_targetless_workloadspread_places_nothing() -> None:
-    # given an owner that is not there: a pod that a WorkloadSpread may be about would be refused
+    # given an owner that does not exist: a pod that a WorkloadSpread may select would be refused
     going = spread(subset("a"))
     going["metadata"]["deletionTimestamp"] = "2026-01-31T12:00:00Z"
     nameless = spread(subset("a"), name="nameless", target=("apps/v1", "Deployment", ""))
@@ -59,13 +59,13 @@ async def test_a_workloadspread_with_an_unreadable_filter_places_nothing() -> No
 @pytest.mark.parametrize(
     "owners",
     [
-        # nothing above the ReplicaSet
+        # no owner of the ReplicaSet
         [workload(REPLICA_SET)],
-        # owners that go round in circles
+        # owners in a circle
         [workload(REPLICA_SET, above=DEPLOYMENT), workload(DEPLOYMENT, above=REPLICA_SET)],
-        # a kind that is not known: its owner, which is not there, is not asked for
+        # an unknown kind: its owner, which does not exist, is not read
         [workload(REPLICA_SET, above=ROLLOUT)],
-        # an owner whose apiVersion is none
+        # an owner with an invalid apiVersion
         [workload(REPLICA_SET, above=("a/b/c", "Deployment", "another"))],
     ],
 )
@@ -81,7 +81,7 @@ async def test_owners_are_read_once_for_all_workloadspreads() -> None:
     another = spread(subset("a"), name="another", target=("apps/v1", "Deployment", "another"))
     owners = [workload(REPLICA_SET, above=DEPLOYMENT), workload(DEPLOYMENT)]
     replica = SpreadServer(another, spread(subset("b"), target=DEPLOYMENT), owners=owners).replica()
-    # when, then: what is above the ReplicaSet, and above the Deployment
+    # when, then: the owner of the ReplicaSet, and the owner of the Deployment
     assert placed_in(await replica.create(pod(owner=REPLICA_SET))) == "b"
     assert replica.owner_reads == 2
 
@@ -91,10 +91,10 @@ async def test_owners_are_read_once_for_all_workloadspreads() -> None:
 
 async def test_a_kind_of_the_white_list_is_found_through_its_parts() -> None:
     server = SpreadServer(spread(subset("a"), target=ROLLOUT), owners=[workload(STEP, above=ROLLOUT)])
-    # given it is not on the list: its owners are not followed, and its own pods are not placed
+    # given the kind is not on the list: its owners are not followed, and its own pods are not placed
     assert await server.replica().create(pod("p1", owner=STEP)) is None
     assert await server.replica().create(pod("p1", owner=ROLLOUT)) is None
-    # given it is
+    # given the kind is on the list
     server.white_list = WhiteList(workloads=(ROLLOUTS,))
     assert placed_in(await server.replica().create(pod("p1", owner=STEP))) == "a"
 
@@ -115,7 +115,7 @@ async def test_a_white_list_that_cannot_be_read_stops_no_pod() -> None:
     )
     server.white_list = WhiteListError("no JSON")
     replica = server.replica()
-    # pods of built-in kinds are spread, others stay as they are
+    # pods of built-in kinds are spread, others are not changed
     assert placed_in(await replica.create(pod("p1"))) == "a"
     assert await replica.create(pod("p2", owner=ROLLOUT)) is None
 

@@ -1,4 +1,4 @@
-"""Patches of subsets, tried on the pod template of the workload as it is now."""
+"""Patches of subsets, tried on the current pod template of the workload."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ def target(*containers: Document, owner: Owner = CLONE_SET, claims: Any = None, 
 
 
 def wrong(patch: Document | None, value: Document | None) -> list[str]:
-    """Where the errors are, from the patch on."""
+    """Fields with errors; their paths begin with the patch."""
     item = view(spread(subset("a", patch=patch))).subsets[0]
     return [error.field for error in patch_errors(item, value, path="patch")]
 
@@ -41,7 +41,7 @@ def test_a_patch_on_a_template_without_containers_reports_the_missing_containers
 
 
 def test_a_template_of_another_shape_is_not_tried() -> None:
-    """It is its own object's business, and an API server stores it in a custom resource"""
+    """The workload's own review refuses it; an API server stores it in a custom resource"""
     assert wrong(ANNOTATED, workload(CLONE_SET, template={"spec": {"containers": 3}})) == []
 
 
@@ -61,7 +61,7 @@ def test_claims_are_volumes_beside_those_of_the_template() -> None:
     volumes = [{"name": "tmp", "emptyDir": {}}, {"name": "data", "emptyDir": {}}]
     # when
     result = template_of(target(MOUNTS, claims=claims, volumes=volumes))
-    # then the volume of a claim's name gives way
+    # then the claim replaces the volume of the same name
     assert result["spec"]["volumes"] == [
         {"name": "tmp", "emptyDir": {}},
         {"name": "data", "persistentVolumeClaim": {"claimName": "data"}},

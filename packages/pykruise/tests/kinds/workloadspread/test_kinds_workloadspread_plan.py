@@ -1,4 +1,4 @@
-"""What the controller does about a WorkloadSpread. Numbers are cases of the specification."""
+"""Plans of the WorkloadSpread controller. Numbers are cases of the specification."""
 
 from typing import Any
 
@@ -42,7 +42,7 @@ JOB = ("batch/v1", "Job", "web")
 
 
 def failures(plan: Plan) -> dict[str, list[tuple[str, bool]]]:
-    """Events that tell of writes that fail, and whether they are warnings, by pod."""
+    """Events about failed writes, and whether they are warnings, by pod."""
     failures: dict[str, list[tuple[str, bool]]] = {}
     for step in plan.steps:
         if step.failed is not None and isinstance(step.action, Delete if deleted(plan) else Patch):
@@ -50,7 +50,7 @@ def failures(plan: Plan) -> dict[str, list[tuple[str, bool]]]:
     return failures
 
 
-# ── places ───────────────────────────────────────────────────────────────────
+# ── slots ────────────────────────────────────────────────────────────────────
 
 
 def test_an_admitted_pod_keeps_its_slot_for_a_while_case_50() -> None:
@@ -113,34 +113,34 @@ def test_too_many_pods_leave_no_slot_and_the_surplus_has_the_lowest_cost_case_53
 
 
 def test_a_terminating_pod_above_max_replicas_frees_no_slot() -> None:
-    """Else a subset never came down to a maximum that was lowered: each pod that goes would bring another."""
-    # given four pods where two may be, of which one is to go
+    """A subset could not shrink to a lowered maximum if each deleted pod were replaced."""
+    # given four pods of at most two, one of which is being deleted
     document = spread(
         subset("a", 2), subset("b"), status=known(entry("a", 0, 4, deletingPods={"p1": ago(1)}))
     )
     plan = plan_spread(world(document, *(stored(f"p{item}", "a") for item in range(4))))
     assert status_of(plan)["a"]["missingReplicas"] == 0
-    # when three are to go
+    # when three are being deleted
     going = {f"p{item}": ago(1) for item in range(3)}
     document = spread(subset("a", 2), subset("b"), status=known(entry("a", 0, 4, deletingPods=going)))
     plan = plan_spread(world(document, *(stored(f"p{item}", "a") for item in range(4))))
-    # then one place is free
+    # then one slot is free
     assert status_of(plan)["a"]["missingReplicas"] == 1
 
 
 def test_the_surplus_stays_the_surplus_when_pods_are_equally_ready() -> None:
     """A lower cost that moved from pod to pod with every restart would be written again and again."""
-    # given the older one has the lower cost, from when the other was not there
+    # given the older one has the lower cost, from a time when the other did not exist
     pods = [stored("old", "a", age=1000, cost=-100), stored("new", "a", age=10, cost=200)]
     # when, then
     assert costs(plan_spread(world(spread(subset("a", 1), subset("b")), *pods))) == {}
-    # when the younger is not ready, then it goes first
+    # when the younger is not ready, then it is the surplus
     pods[1] = stored("new", "a", age=10, cost=200, ready=False)
     assert costs(plan_spread(world(spread(subset("a", 1), subset("b")), *pods))) == {"old": 200, "new": -100}
 
 
 def test_a_line_of_the_status_shows_where_pods_are() -> None:
-    # given a subset with more pods than it takes, one with an invalid limit, and one without
+    # given a subset with too many pods, one with an invalid limit, and one without a limit
     document = spread(subset("a", 1), subset("b", "some"), subset("c"))
     pods = [stored("p1", "a"), stored("p2", "a"), stored("p3", "b")]
     # then
@@ -166,7 +166,7 @@ def test_a_finished_pod_is_not_counted_and_costs_nothing_case_54() -> None:
 
 
 def test_surplus_pods_of_a_later_subset_have_a_lower_cost_than_those_of_earlier_ones() -> None:
-    """The table of section 6.6: pods 2/2/1 of limits 1, 1, none."""
+    """The table of section 6.6: 2, 2 and 1 pods in subsets with limits 1, 1 and none."""
     pods = [*(stored(f"{of}{number}", of) for of in "ab" for number in (1, 2)), stored("c1", "c")]
     plan = plan_spread(world(spread(subset("a", 1), subset("b", 1), subset("c")), *pods))
     assert costs(plan) == {"a1": -100, "a2": 300, "b1": -200, "b2": 200, "c1": 100}
@@ -175,12 +175,12 @@ def test_surplus_pods_of_a_later_subset_have_a_lower_cost_than_those_of_earlier_
 @pytest.mark.parametrize(
     ("first", "second"),
     [
-        # ready without a time, before ready for a moment
+        # ready without a time, before ready for one second
         ({"since": None}, {"since": 1}),
         ({"since": 9}, {"since": 900}),
-        # the one that has the lower cost already, before ready without a time
+        # the pod that has the lower cost already, before the one that is ready without a time
         ({"since": 900, "cost": -100}, {"since": None}),
-        # but not before one that is not ready
+        # but not before a pod that is not ready
         ({"since": 900, "ready": False}, {"since": None, "cost": -100}),
     ],
 )
@@ -272,7 +272,7 @@ def test_the_patchs_metadata_can_be_left_out_case_60(value: str) -> None:
     assert isinstance(step.action, Patch)
     metadata = step.action.body["metadata"]
     assert orjson.loads(metadata["annotations"][MATCHED_SPREAD_ANNOTATION]) == {"name": "ws", "subset": "a"}
-    # of the patch labels and annotations only (LIFT-21)
+    # only labels and annotations of the patch are added (LIFT-21)
     if value == "no":
         assert metadata["labels"] == {"tier": "a"}
         assert metadata["annotations"]["x"] == "1"
@@ -283,7 +283,7 @@ def test_the_patchs_metadata_can_be_left_out_case_60(value: str) -> None:
 
 
 def test_a_pod_is_adopted_where_it_could_be() -> None:
-    # given a node with a taint that only subset b tolerates, and one that counts for nothing
+    # given a node with a taint that only subset b tolerates, and a node whose taint does not matter
     hard, soft = Taint("virtual", "NoSchedule"), Taint("x", "PreferNoSchedule")
     tolerations = [{"key": "virtual", "operator": "Exists"}]
     document = spread(subset("a"), subset("b", 1, tolerations=tolerations))
@@ -296,7 +296,7 @@ def test_a_pod_is_adopted_where_it_could_be() -> None:
 
 
 def test_preferences_and_matching_patches_choose_among_subsets_with_free_slots() -> None:
-    # given a subset that its node prefers, one that is preferred and full, and one whose patch fits
+    # given a subset that prefers the node, a full one that prefers it, and one whose patch fits
     preferred = [{"weight": 1, "preference": zone("a")}]
     patched = {"metadata": {"labels": {"tier": "b"}}}
     document = spread(
@@ -322,7 +322,7 @@ ZONES = (node("n1", zone="a"), node("n2", zone="b"), node("n3", zone="c"))
 
 
 def test_pods_beyond_the_capacity_of_all_subsets_are_not_adopted() -> None:
-    # given two full subsets, and pods without a note: on the nodes of either, elsewhere, and on none yet
+    # given two full subsets, and pods without the annotation: on the nodes of either, elsewhere, and on no node yet
     document = spread(*_zones(1, 1))
     placed = [stored("p1", "a", node="n1"), stored("p2", "b", node="n2")]
     surplus = [stored(f"p{3 + number}", node=value) for number, value in enumerate(("n1", "n2", "n3", ""))]
@@ -338,12 +338,12 @@ def test_pods_beyond_the_capacity_of_all_subsets_are_not_adopted() -> None:
 
 
 def test_a_pod_is_adopted_only_while_its_subset_has_room() -> None:
-    # given two pods in the zone of a subset with one place
+    # given two pods in the zone of a subset with one slot
     document = spread(*_zones(1, 5))
     pods = [stored("p1", node="n1"), stored("p2", node="n1")]
     # when
     plan = counted(document, *pods, nodes=ZONES)
-    # then the other one goes first, as there is room elsewhere
+    # then the other pod has the lowest cost, as another subset has room
     assert adopted(plan) == {"p1": "a"}
     assert costs(plan) == {"p1": 200, "p2": -300}
     assert "fits no subset that has room" in plan.skipped["p2"].message
@@ -367,7 +367,7 @@ def test_older_pods_are_all_adopted_and_newer_ones_only_into_free_slots() -> Non
     assert adopted(plan) == {"p0": "a", "p1": "a", "p2": "b", "p3": "b"}
     assert {name: why.code for name, why in plan.skipped.items()} == {"p5": Code.SURPLUS, "p6": Code.SURPLUS}
     assert sorted(costs(plan).values()) == [-100, 100, 100, 200]
-    # and none of them is more missing than none
+    # and the number of missing replicas is not negative
     assert status_of(plan_spread(world(document, *before, *later, nodes=ZONES)))["a"] == entry("a", 0, 2)
 
 
@@ -387,7 +387,7 @@ def test_an_older_pod_that_matches_no_subset_has_the_lowest_cost() -> None:
 
 
 def test_a_slot_kept_for_a_pod_in_creation_is_not_given_to_an_existing_pod() -> None:
-    # given a place that admission gave to a pod ten seconds ago
+    # given a slot that admission allocated to a pod ten seconds ago
     document = spread(*_zones(1, 0), status=known(entry("a", 0, creatingPods={"p9": ago(10)}), entry("b", 0)))
     pods = [stored("p1", node="n1")]
     # then
@@ -396,7 +396,7 @@ def test_a_slot_kept_for_a_pod_in_creation_is_not_given_to_an_existing_pod() -> 
     assert {name: why.message for name, why in plan.skipped.items()} == {
         "p1": "every subset is full: the pod stays unchanged"
     }
-    # when that pod does not come
+    # when that pod is not created
     plan = counted(document, *pods, nodes=ZONES, now=NOW + 20)
     assert adopted(plan) == {"p1": "a"}
 
@@ -425,7 +425,7 @@ def test_a_pod_with_an_annotation_of_no_known_subset_is_adopted(text: str) -> No
 
 
 def _own_terms(*terms: Document | None) -> Document:
-    """Required terms of a pod; None: there is a list, and it is null."""
+    """Required terms of a pod; None: the list is null."""
     given = None if terms == (None,) else [*terms]
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": given}}}
 
@@ -460,7 +460,7 @@ GPU = {"matchExpressions": [{"key": "gpu", "operator": "Exists"}]}
         ({"affinity": _own_terms(None)}, "a"),
         ({"affinity": _own_terms(GPU)}, ""),
         ({"affinity": _own_terms(GPU, DISK)}, "a"),
-        # so many that no pod of the subset could have them all
+        # too many terms to combine with those of the subset
         ({"affinity": _own_terms(*[DISK] * 2_501)}, ""),
     ],
 )
@@ -481,9 +481,9 @@ GPU_AND_OTHERS = [{"key": f"k{number}", "operator": "DoesNotExist"} for number i
 @pytest.mark.parametrize(
     ("fields", "wanted"),
     [
-        # a preference that the node does not meet counts for nothing
+        # a preference that the node does not meet is ignored
         ([{}, {"preferredNodeSelector": [{"weight": 9, "preference": zone("b")}]}], "x"),
-        # weights add up, and go before a patch that fits
+        # weights are added up, and count more than a patch that fits
         (
             [
                 {"patch": {"metadata": {"labels": {"app": "web"}}}},
@@ -502,7 +502,7 @@ GPU_AND_OTHERS = [{"key": f"k{number}", "operator": "DoesNotExist"} for number i
             ],
             "y",
         ),
-        # annotations of a patch need not be there
+        # the pod need not have the annotations of a patch
         ([{}, {"patch": {"metadata": {"labels": {"app": "web"}, "annotations": {"x": "1"}}}}], "y"),
         # a patch that cannot be merged fits no pod
         ([{}, {"patch": {"spec": {"containers": "none"}}}], "x"),
@@ -515,14 +515,14 @@ def test_the_better_matching_of_two_subsets_adopts_the_pod(fields: list[Document
 
 
 def test_a_pod_is_not_adopted_before_the_stored_status_counts_it() -> None:
-    """Admission would hand out the place meanwhile, and the subset had more than it takes."""
-    # given a stored status that offers a place
+    """Admission could allocate the slot in the meantime, and the subset would have more pods than its maximum."""
+    # given a stored status with a free slot
     document = spread(*_zones(1, 0), status=known(entry("a", 1), entry("b", 0)))
     plan = plan_spread(world(document, stored("p1", node="n1"), nodes=ZONES))
-    # then that is taken first
+    # then the slot is taken in the status first
     assert status_of(plan)["a"] == entry("a", 0, 1)
     assert adopted(plan) == {}
-    # and while pods of the subset come and go beside, their costs are written all the same
+    # and while pods of the subset change, costs of other pods are written
     document = spread(*_zones(2, 0), status=known(entry("a", 2), entry("b", 0)))
     plan = plan_spread(world(document, stored("p1", node="n1"), stored("p2", "a", node="n1"), nodes=ZONES))
     assert (adopted(plan), costs(plan)) == ({}, {"p2": 200})
@@ -556,16 +556,16 @@ def test_a_subset_is_closed_before_its_pod_is_moved_case_61() -> None:
     document = adaptive(subset("a", 3), subset("b"), status=known(*open_entries, overall=open_entries))
     # when
     first = plan_spread(world(document, late))
-    # then the status says so first
+    # then the status is written first
     assert deleted(first) == set()
     assert status_of(first)["a"]["conditions"][0]["status"] == "False"
     assert status_of(first, "")["a"]["conditions"][0]["reason"] == "PodUnschedulable"
-    # and then the pod goes
+    # and then the pod is deleted
     second = plan_spread(world(settled(document, first), late))
     assert deleted(second) == {"p1"}
     [delete] = [step.action for step in second.steps if isinstance(step.action, Delete)]
     assert (delete.uid, delete.resource_version) == ("uid-p1", "7")
-    # whatever becomes of other writes; and it is said when it fails
+    # even if other writes fail; and an event reports its failure
     assert failures(second) == {"p1": [("DeletePodFailed", True)]}
     assert {stage.purpose: stage.regardless for stage in second.stages} == {
         Purpose.MARK_PODS: False,
@@ -574,25 +574,25 @@ def test_a_subset_is_closed_before_its_pod_is_moved_case_61() -> None:
 
 
 def test_a_closed_subset_stays_closed_when_all_pods_have_moved_case_61() -> None:
-    # given pods that all have moved, so that the version has none for a moment
+    # given that all pods have moved, so that the version has no pods for a moment
     entries = [entry("a", 3, conditions=condition("False", 10)), entry("b", -1)]
     document = adaptive(subset("a", 3), subset("b"), status=known(*entries, overall=entries))
     # when
     plan = plan_spread(world(document))
-    # then their successors find it closed, until it opens again
+    # then the subset is closed for their successors, until it opens again
     assert status_of(plan)["a"]["conditions"] == condition("False", 10)
     assert plan.requeue_after_s == 290
 
 
 def test_a_pod_moves_only_when_its_successor_would_find_the_subset_closed_case_61() -> None:
-    # given a subset that is closed in the list of all versions, and open in the one that admission reads
+    # given a subset that is closed in the list of all versions, and open in the list that admission reads
     overall = [entry("a", 2, 1, conditions=condition("False", 10)), entry("b", -1)]
     own = [entry("a", 2, 1, conditions=condition("True", 10)), entry("b", -1)]
     document = adaptive(subset("a", 3), subset("b"), status=known(*own, overall=overall))
     late = stored("p1", "a", age=31, unschedulable=True)
     # when
     first = plan_spread(world(document, late))
-    # then that list is closed first
+    # then the subset is closed in that list first
     assert deleted(first) == set()
     assert status_of(first)["a"]["conditions"][0]["status"] == "False"
     assert deleted(plan_spread(world(settled(document, first), late))) == {"p1"}
@@ -609,7 +609,7 @@ def test_a_subset_is_unschedulable_after_the_strategys_time(
 
 
 def not_waiting(**changes: Any) -> Document:
-    """A pod as one that finds no node, but for these changes of its status, spec or metadata."""
+    """A pod that is unschedulable except for these changes of its status, spec or metadata."""
     document = stored("p1", "a", age=31, unschedulable=True)
     for part, fields in changes.items():
         document[part] |= fields
@@ -637,7 +637,7 @@ def test_only_pods_that_find_no_node_move_case_61(late: Document) -> None:
     document = adaptive(subset("a", 3), subset("b"), status=known(*entries, overall=entries))
     # when
     plan = plan_spread(world(document, late))
-    # then it does not move, and its subset is tried again in time
+    # then the pod does not move, and the next reconcile is at the time when the subset opens again
     assert deleted(plan) == set()
     assert plan.requeue_after_s == 1
 
@@ -769,8 +769,8 @@ def test_a_version_without_pods_is_removed_unless_one_is_in_creation_case_68() -
 
 
 def test_a_version_without_pods_is_kept_while_its_subset_is_closed() -> None:
-    """All pods of a version are moved at once, and their successors must not go back."""
-    # given the latest version without pods whose subset is closed, and one with a pod
+    """All pods of a version are moved at the same time, and their successors must not get the old subset."""
+    # given a latest version without pods whose subset is closed, and a version with a pod
     entries = {
         "new": [entry("a", 3, conditions=condition("False", 100)), entry("b", -1)],
         "h1": [entry("a", 2, 1, conditions=condition("True", 100)), entry("b", -1)],
@@ -779,12 +779,12 @@ def test_a_version_without_pods_is_kept_while_its_subset_is_closed() -> None:
         subset("a", 3), subset("b"), target=DEPLOYMENT, status={"versionedSubsetStatuses": entries}
     )
     plan = plan_spread(world(document, of_version("p1", "a", "h1"), latest="new"))
-    # then it is looked at when its subset opens again
+    # then the next reconcile is at the time when the subset opens again
     assert plan.status is not None
     assert set(plan.status["versionedSubsetStatuses"]) == {"new", "h1"}
     assert status_of(plan, "new")["a"]["conditions"] == condition("False", 100)
     assert plan.requeue_after_s == 200
-    # and when it has opened, it vanishes
+    # and when the subset has opened, the version is removed
     entries["new"][0] = entry("a", 3, conditions=condition("False", 301))
     document = adaptive(
         subset("a", 3), subset("b"), target=DEPLOYMENT, status={"versionedSubsetStatuses": entries}
@@ -802,10 +802,10 @@ def test_a_latest_version_that_is_not_known_stops_costs_only_case_69() -> None:
     assert plan.requeue_after_s is None
     soon = plan_spread(world(document, of_version("p1", "a", "h1"), latest=None, latest_is_coming=True))
     assert soon.requeue_after_s == 2
-    # and one that is known is not waited for
+    # and a known version is not waited for
     there = plan_spread(world(document, of_version("p1", "a", "h1"), latest="h1", latest_is_coming=True))
     assert there.requeue_after_s is None
-    # nor one of a workload that has no costs
+    # nor that of a workload without deletion costs
     document = spread(subset("a", 3), target=JOB)
     assert plan_spread(world(document, latest=None, latest_is_coming=True)).requeue_after_s is None
 
@@ -839,7 +839,7 @@ def test_the_second_reconcile_writes_nothing_without_pods_or_subsets_case_71(sub
 
 
 def test_notes_that_stay_are_not_written_again_case_71() -> None:
-    # given a pod to come, one that is to go, and a closed subset
+    # given an expected pod, a deleted pod, and a closed subset
     conditions = condition("False", 9)
     noted = {"creatingPods": {"p2": ago(1)}, "deletingPods": {"p1": ago(1)}}
     entries = [entry("a", 2, 1, conditions=conditions, **noted), entry("b", -1)]
@@ -869,7 +869,7 @@ def test_an_empty_map_is_an_absent_one_lift_18(field: str, empty: Any, most: Any
     assert (second.status, second.stages) == (None, ())
 
 
-# ── how much at once, and when again ─────────────────────────────────────────
+# ── limits, and the next reconcile ───────────────────────────────────────────
 
 
 @pytest.mark.parametrize(("count", "again_after_s"), [(MOST_AT_ONCE, None), (MOST_AT_ONCE + 1, 0)])

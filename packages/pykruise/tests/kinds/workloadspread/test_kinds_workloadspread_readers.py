@@ -1,4 +1,4 @@
-"""What is asked of a cluster: WorkloadSpreads, owners and pods, and how many pods a workload wants."""
+"""Reads of WorkloadSpreads, owners, pods, and the replicas of a workload."""
 
 import asyncio
 import random
@@ -37,7 +37,7 @@ LISTED = {"Group": "argoproj.io", "Kind": "Rollout"}
 
 
 class Server:
-    """Objects by kind, name and subresource, as an API server answers."""
+    """Objects by kind, name and subresource, as an API server returns them."""
 
     def __init__(self, *, white_list: str = "", **objects: Document) -> None:
         """`objects`: the CloneSet or Rollout `web`, and its `scale`."""
@@ -66,7 +66,7 @@ def listed(**more: str) -> str:
 
 
 def rolling(*, counted: int = 0, **target_filter: Any) -> SpreadView:
-    """One of the Rollout web; `counted`: pods of its first subset, as far as it knows."""
+    """A WorkloadSpread of the Rollout web; `counted`: pods of its first subset in its status."""
     entries = [
         {"name": name, "replicas": number, "missingReplicas": 0}
         for name, number in (("a", counted), ("b", 1))
@@ -75,7 +75,7 @@ def rolling(*, counted: int = 0, **target_filter: Any) -> SpreadView:
     return view(spread(subset("a", "50%"), target=ROLLOUT, status=status, targetFilter=target_filter))
 
 
-# ── how many pods a workload wants ───────────────────────────────────────────
+# ── replicas of a workload ───────────────────────────────────────────────────
 
 
 async def test_the_replicas_of_a_built_in_kind_are_read_from_its_spec() -> None:
@@ -154,7 +154,7 @@ def common() -> dict[str, Any]:
 
 
 async def install(place: Place) -> None:
-    """WorkloadSpreads, of which there is one."""
+    """Install WorkloadSpreads, and create one."""
     await place.create(CUSTOM_RESOURCE_DEFINITIONS, crds_of([WORKLOAD_SPREADS])[0])
     document = spread(subset("a", 3))
     document["metadata"] = {"name": "ws"}

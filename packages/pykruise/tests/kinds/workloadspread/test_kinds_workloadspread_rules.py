@@ -1,4 +1,4 @@
-"""What is wrong with a WorkloadSpread, in words, and the bounds of what is allowed."""
+"""Error messages of WorkloadSpreads, and the limits of allowed values."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -21,7 +21,7 @@ PATCH = {"metadata": {"annotations": {"a": "b"}}}
 
 
 def causes(doc: Document, *, old: Document | None = None, reader: Any = None) -> Sequence[Cause]:
-    """All that is wrong; empty: it is allowed."""
+    """All errors; empty: the WorkloadSpread is admitted."""
     asked = reader or SpreadServer().replica()
     refused = at_once(build_validating_review(asked), request(WORKLOAD_SPREADS, doc, old=old)).refusal
     if refused is None:
@@ -37,7 +37,7 @@ def fields(doc: Document, **given: Any) -> list[str]:
 
 
 def words(doc: Document, **given: Any) -> str:
-    """The only thing that is wrong."""
+    """The only error."""
     [cause] = causes(doc, **given)
     return f"{cause.reason} @ {cause.field}: {cause.message}"
 
@@ -125,7 +125,7 @@ def test_an_object_without_a_spec_reports_all_required_fields() -> None:
     for spec in (None, {}):
         doc = {**limits(1), "spec": spec}
         assert fields(doc) == ["spec.targetRef", "spec.subsets"]
-        # and what is stored without one can be labelled, and does not stop the review of what comes instead
+        # and labels of a stored object without a spec can be changed; a new spec is reviewed in full
         assert fields({**doc, "metadata": {**doc["metadata"], "labels": {"a": "b"}}}, old=doc) == []
         assert fields(limits(-1), old=doc) == ["spec.subsets[0].maxReplicas", "spec.targetRef"]
 
@@ -154,7 +154,7 @@ def test_an_unreadable_object_is_refused_with_its_field(spec: Document, where: s
     assert refused.message.startswith(f"{where}: Expected")
 
 
-# ── what is asked for it ─────────────────────────────────────────────────────
+# ── reads ────────────────────────────────────────────────────────────────────
 
 
 def test_the_object_is_validated_alone_without_a_reader() -> None:

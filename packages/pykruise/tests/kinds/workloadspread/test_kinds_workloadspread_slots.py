@@ -1,4 +1,4 @@
-"""Slots of subsets as they are noted in the status: which is allocated, which is released, and who is asked about."""
+"""Slots of subsets in the status: their allocation, their release, and the deletions that must be confirmed."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -29,7 +29,7 @@ def schedulable(status: str) -> list[Condition]:
 
 
 def entry(name: str, missing: int, *deleting: str, **fields: Any) -> SubsetStatus:
-    """What is stored of a subset; `deleting`: pods whose deletion was admitted."""
+    """The stored entry of a subset; `deleting`: pods whose deletion was admitted."""
     given: dict[str, Any] = {"replicas": 0, "deleting_pods": dict.fromkeys(deleting, NOTED) or None, **fields}
     return SubsetStatus(name=name, missing_replicas=missing, **given)
 
@@ -57,7 +57,7 @@ def test_the_first_subset_with_room_that_is_not_closed_gets_the_pod_case_12(
 
 @pytest.mark.parametrize("noted", [{"creating_pods": {"p1": NOTED}}, {"deleting_pods": {"p1": NOTED}}])
 def test_a_pod_that_is_noted_gets_its_subset_again_and_nothing_is_stored_case_4(noted: Any) -> None:
-    # given one whose creation or deletion was admitted to a subset that is full, and room before it
+    # given a pod whose creation or deletion was admitted to a full subset, and room in an earlier one
     entries = [entry("a", 2), entry("b", 0, **noted)]
     # when
     again = allocate_slot(entries, pod_name="p1", fresh_id=str, now=NOTED)
@@ -87,26 +87,26 @@ def test_a_released_slot_changes_its_own_entry_only() -> None:
     assert statuses == (entries[0], entry("b", 1, "p1", replicas=2), entries[2])
 
 
-# ── whom to ask about ────────────────────────────────────────────────────────
+# ── deletions to confirm ─────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
     ("entries", "wanted", "going", "asked"),
     [
-        # one place is free in any case
+        # one slot is free in any case
         ([entry("a", 2, "p1")], 1, (), []),
         ([entry("a", 2, "p1")], 2, (), [(["p1"], 1)]),
         ([entry("a", 3, "p1", "p2")], 3, (), [(["p1", "p2"], 2)]),
-        # one goes, or all
+        # one is terminating, or all are
         ([entry("a", 2, "p1", "p2")], 2, ("p1",), [(["p2"], 1)]),
         ([entry("a", 2, "p1", "p2")], 9, ("p1", "p2"), []),
-        # nothing is free even when they go: others have the places
+        # no slot is free even when the pod terminates: other pods have the slots
         ([entry("a", 0, "p1")], 1, (), []),
-        # more pods wait in the first subset than places are noted there
+        # more pods wait than the first subset has free slots
         ([entry("a", 1, "p1", "p2"), entry("b", 1, "p3")], 1, (), [(["p1", "p2"], 2), (["p3"], 1)]),
-        # closed
+        # a closed subset
         ([entry("a", 1, "p1", **CLOSED), entry("b", 1, "p2")], 1, (), [(["p2"], 1)]),
-        # behind a subset with enough places, or that takes any number
+        # a subset behind one with enough slots, or without a limit
         ([entry("a", 1), entry("b", 1, "p1", "p2")], 1, (), []),
         ([entry("a", 1), entry("b", 1, "p1")], 2, (), [(["p1"], 1)]),
         ([entry("a", -1), entry("b", 1, "p1")], 1, (), []),
@@ -122,7 +122,7 @@ def test_pods_are_read_only_when_their_deletion_decides_about_a_slot(
 
 
 def test_a_slot_is_kept_until_its_pod_is_seen_by_name_or_key() -> None:
-    # given places of two pods with names, and of two without
+    # given slots of two pods with names, and of two without
     noted = entry("a", 0, creating_pods=dict.fromkeys(("p1", "p2", "u-1", "u-2"), NOTED))
     notes = {"p1": Matched(name="ws", subset="a"), "web-x": Matched(name="ws", subset="a", uid="u-1")}
     pods = [

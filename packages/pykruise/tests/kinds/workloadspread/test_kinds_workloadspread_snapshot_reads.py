@@ -1,5 +1,4 @@
-"""What the controller looks at for a WorkloadSpread: its workload, pods and nodes. Numbers are cases of the
-specification."""
+"""Snapshots of WorkloadSpreads: their workload, pods and nodes. Numbers are cases of the specification."""
 
 import random
 from collections.abc import Iterable
@@ -39,7 +38,7 @@ NOT_FOUND = NotFoundError(ErrorStatus(status="Failure", code=404, reason="NotFou
 
 
 class Cluster:
-    """Caches, and the API server behind them. `meanwhile`: happens when that is asked."""
+    """Caches, and the API server behind them. `meanwhile` is called at each request to that server."""
 
     def __init__(
         self,
@@ -66,7 +65,7 @@ class Cluster:
         self.memories = Memories()
 
     def show(self, views: Views[Any], *documents: Document) -> None:
-        """Have a cache show these objects from now on."""
+        """Let a cache contain only these objects."""
         project = views.projector()
         self.mirrors[views] = Listed(views, [project(orjson.dumps(document)) for document in documents])
 
@@ -89,7 +88,7 @@ class Cluster:
         assert result is not None
         return result
 
-    # ── as a client ──────────────────────────────────────────────────────────
+    # ── a client ─────────────────────────────────────────────────────────────
 
     async def get(self, resource: Resource, _: str, name: str, *, subresource: str = "") -> bytes:
         self.asked.append(name if not subresource else f"{name}/{subresource}")
@@ -127,7 +126,7 @@ def on(owner: Owner, name: str, of: str = "a", **given: Any) -> Document:
 
 
 async def test_pods_and_replicas_are_those_of_the_workload() -> None:
-    # given pods of the workload, one of them finished, and of another one
+    # given pods of the workload, one of which is finished, and a pod of another workload
     other = ("apps.kruise.io/v1beta1", "CloneSet", "other")
     pods = [on(CLONE_SET, "p1"), on(CLONE_SET, "p2", phase="Failed"), on(other, "p3")]
     cluster = Cluster(spread(subset("a", 3)), *pods, targets=[workload(CLONE_SET, replicas=5)])
@@ -187,7 +186,7 @@ async def test_paths_of_replicas_are_read_in_the_workload_itself_case_66() -> No
     target = workload(CLONE_SET, replicas=5, first=3, second=4)
     cluster = Cluster(document, on(CLONE_SET, "p1"), targets=[target])
     assert (await cluster.seen()).replicas == 7
-    # and where it went meanwhile, it wants none
+    # and if it has been deleted since, it wants none
     del cluster.stored["CloneSet", "web", ""]
     assert (await cluster.seen()).replicas == 0
 
@@ -216,16 +215,16 @@ async def test_pods_of_a_deployment_are_those_of_its_replicasets() -> None:
     pods = [on(SETS[0], "p1"), on(SETS[1], "p2"), on(DEPLOYMENT, "p3")]
     both = _deployment(labels={"app": "web"})
     assert names(await Cluster(document, *pods, targets=both).seen()) == ["p1", "p2"]
-    # but not of one that its selector does not mean, or that goes
+    # but not those of a ReplicaSet that the selector does not match, or that is terminating
     assert names(await Cluster(document, *pods, targets=_deployment(labels={"app": "x"})).seen()) == ["p1"]
     both[2] = going(both[2])
     assert names(await Cluster(document, *pods, targets=both).seen()) == ["p1"]
-    # and its own, where it has no ReplicaSet
+    # and its own pods, if it has no ReplicaSet
     assert names(await Cluster(document, *pods, targets=both[:1]).seen()) == ["p3"]
 
 
 async def test_pods_of_a_replicaset_are_its_own() -> None:
-    # given a ReplicaSet that has the uid of another's owner
+    # given a ReplicaSet with the uid of another's owner
     document = spread(subset("a", 3), target=SETS[0])
     pods = [on(SETS[0], "p1"), on(SETS[1], "p2")]
     targets = [workload(SETS[0], replicas=1), workload(SETS[1], above=SETS[0])]
@@ -266,9 +265,9 @@ async def test_a_workload_of_the_white_list_is_polled() -> None:
     result = await cluster.seen()
     assert (names(result), result.replicas, result.polls_after) == (["p1"], 4, 10)
     assert (result.latest, result.is_there) == ("versionIgnored", True)
-    # its scale says nothing that is not known
+    # its scale is not read, since it adds nothing
     assert "web/scale" not in cluster.asked
-    # and paths of the filter go before the list's
+    # and paths of the filter have precedence over those of the list
     paths = {"replicasPathList": ["spec.others"]}
     assert (await _rollout(on(ROLLOUT, "p1"), white_list=listed(), targetFilter=paths).seen()).replicas == 6
 
@@ -323,11 +322,11 @@ async def test_owned_pods_precede_those_that_a_scale_selects() -> None:
     assert (names(result), result.replicas) == (["p1"], 4)
 
 
-# ── pods that were there before ──────────────────────────────────────────────
+# ── pods that existed before ─────────────────────────────────────────────────
 
 
 async def test_pods_without_a_note_that_are_on_a_node_are_read_once_with_their_nodes() -> None:
-    # given pods with a note, without, without a node, on one that no cache has, and one that is gone
+    # given pods with the annotation, without it, without a node, on a node that is not cached, and one that is gone
     pods = [
         on(CLONE_SET, "p1", node="n1"),
         stored("p2", node="n2"),
@@ -348,10 +347,10 @@ async def test_pods_without_a_note_that_are_on_a_node_are_read_once_with_their_n
     }
     assert (set(result.nodes), result.has_more) == ({"n2"}, False)
     assert sorted(cluster.asked) == ["p2", "p4", "p5"]
-    # when it is looked at again, then only the one that was not there is asked for
+    # when the snapshot is taken again, then only the pod that was not found is read again
     assert (await cluster.seen()).documents == result.documents
     assert cluster.asked[3:] == ["p5"]
-    # and a pod that is not of them any more is forgotten
+    # and a pod that is no longer among them is forgotten
     cluster.show(POD_VIEWS, pods[1])
     assert set((await cluster.seen()).documents) == {"uid-p2"}
     cluster.show(POD_VIEWS, pods[1], pods[3])
@@ -376,10 +375,10 @@ async def test_a_limited_number_of_pods_is_read_per_snapshot_and_the_rest_in_the
     ("status", "is_read"),
     [
         (known(entry("a", 0, 1), entry("b", 0, 0)), False),
-        # some have room
+        # some subsets have room
         (known(entry("a", 0, 1), entry("b", 1, 0)), True),
         (known(entry("a", 0, 1), entry("b", -1, 0)), True),
-        # pods are counted that have no note yet, which are adopted next
+        # pods without the annotation are counted already, and are adopted next
         (known(entry("a", 0, 1), entry("b", 0, 1)), True),
         # another version is full
         (known(entry("a", 0, 1), entry("b", 0, 0), version="h1"), True),
@@ -387,7 +386,7 @@ async def test_a_limited_number_of_pods_is_read_per_snapshot_and_the_rest_in_the
     ],
 )
 async def test_pods_are_not_read_while_no_subset_has_room(status: Document, is_read: bool) -> None:
-    # given a pod with a note, one that is finished, and one without
+    # given a pod with the annotation, one that is finished, and one without it
     pods = [on(CLONE_SET, "p1"), on(CLONE_SET, "p2", phase="Failed"), stored("p3", node="n1")]
     document = spread(subset("a", 1), subset("b", 1), status=status)
     cluster = Cluster(document, *pods, targets=[workload(CLONE_SET, replicas=9)])
@@ -395,7 +394,7 @@ async def test_pods_are_not_read_while_no_subset_has_room(status: Document, is_r
     assert cluster.asked == (["p3"] if is_read else [])
 
 
-# ── what changes meanwhile ───────────────────────────────────────────────────
+# ── changes in the meantime ──────────────────────────────────────────────────
 
 
 async def test_a_workload_spread_deleted_in_between_has_no_snapshot() -> None:
@@ -408,7 +407,7 @@ async def test_a_workload_spread_deleted_in_between_has_no_snapshot() -> None:
 
 
 async def test_pods_are_read_from_the_caches_after_all_other_reads() -> None:
-    # given pods that the scale of a Rollout selects, of which one goes while another is read
+    # given pods that the scale of a Rollout selects; one is deleted while another is read
     pods = [stored(f"p{number}", node="n1", owner=None, labels={"app": "web"}) for number in (1, 2)]
     scale = {"spec": {"replicas": 4}, "status": {"selector": "app=web"}}
     cluster = _rollout(*pods, scale=scale)
@@ -420,7 +419,7 @@ async def test_pods_are_read_from_the_caches_after_all_other_reads() -> None:
     cluster.meanwhile = lose
     # then
     assert names(await cluster.seen()) == ["p2"]
-    # and without any, none
+    # and without any pods, the list is empty
     cluster.meanwhile = lambda: cluster.show(POD_VIEWS)
     assert names(await cluster.seen()) == []
 
@@ -459,7 +458,7 @@ async def test_patches_are_tried_on_the_template_once_until_it_or_they_change() 
     target["spec"]["template"]["spec"]["containers"][0]["image"] = "nginx:2"
     cluster.show(TARGET_VIEWS[GroupKind("apps.kruise.io", "CloneSet")], target)
     await cluster.seen()
-    # then it is read again, and never without a patch
+    # then it is read again, and without a patch it is never read
     assert cluster.asked == ["web", "web"]
     plain = Cluster(spread(subset("a")), targets=[target])
     assert (await plain.seen()).patch_errors == ()

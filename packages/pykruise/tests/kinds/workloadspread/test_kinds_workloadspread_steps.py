@@ -1,4 +1,4 @@
-"""The two steps of pod admission: which pods they are shown, and which requests they are about."""
+"""The two steps of pod admission: the pods that they get, and the requests that they handle."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ KIND = WORKLOAD_SPREADS.kind
 
 
 async def placed() -> tuple[SpreadServer, Document]:
-    """One of two places is taken by a pod, which is stored."""
+    """A server with two slots, one of which a stored pod has."""
     server = SpreadServer(spread(subset("a", 2)))
     result = await server.replica().create(pod("p1"))
     assert result is not None
@@ -32,7 +32,7 @@ async def test_an_evicted_pod_returns_its_slot_unless_it_is_a_dry_run() -> None:
     assert server.missing() == {"a": 1}
     await server.replica().evict("p1")
     assert server.missing() == {"a": 2}
-    # and a missing pod is left to the API server, which answers 404
+    # and the API server answers 404 for a missing pod
     await server.replica().evict("p2")
     assert server.missing() == {"a": 2}
 
@@ -54,7 +54,7 @@ async def test_requests_that_delete_no_pod_change_nothing(asked: Any) -> None:
 
 
 async def test_a_deletion_without_the_pod_changes_nothing() -> None:
-    """API servers before 1.15 do not show it"""
+    """API servers before 1.15 do not send the old object."""
     server, _ = await placed()
     step = SpreadRelease(server.replica().spreading)
     assert await step.judge(request(PODS, operation="DELETE", name="p1")) is None
@@ -62,7 +62,7 @@ async def test_a_deletion_without_the_pod_changes_nothing() -> None:
 
 
 async def test_slots_belong_to_the_namespace_of_the_request() -> None:
-    # given a pod that says no namespace, as before an API server has filled it in, or another one
+    # given a pod without a namespace, as before an API server has filled it in, or with another namespace
     for namespace in (None, "market"):
         server = SpreadServer(spread(subset("a", 2)))
         document = pod("p1")
@@ -81,7 +81,7 @@ def test_new_pods_are_reviewed_for_workload_spreads_and_annotated_ones_on_deleti
     assert injection.build_match_condition({}) == injection.build_match_condition(everything)
     assert "o.controller == true" in injection.build_match_condition({})
     assert injection.build_match_condition({KIND: []}) == NEVER
-    # where there are none any more, noted pods still go
+    # when no WorkloadSpreads are left, slots of pods are still released
     gone = release.build_match_condition({KIND: []})
     assert '"apps.kruise.io/matched-workloadspread" in oldObject.metadata.annotations' in gone
     assert release.build_match_condition({}) == release.build_match_condition(everything) != gone

@@ -1,4 +1,4 @@
-"""WorkloadSpreads as caches keep them; how many pods a workload wants, and the version of those it makes now."""
+"""WorkloadSpreads in caches; the replicas of a workload, and the version of its new pods."""
 
 from typing import Any
 
@@ -87,7 +87,7 @@ def test_a_workload_spread_is_indexed_by_its_target_unless_terminating_or_withou
     assert keys(spread(subset("a"), target=("apps/v1", "Deployment", ""))) == ()
 
 
-# ── how many pods a workload wants ───────────────────────────────────────────
+# ── replicas of a workload ───────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(

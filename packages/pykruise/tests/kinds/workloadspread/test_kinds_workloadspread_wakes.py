@@ -1,4 +1,4 @@
-"""Which events wake which WorkloadSpreads."""
+"""Events that wake WorkloadSpreads."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ UNSCHEDULABLE = [{"type": "PodScheduled", "status": "False", "reason": "Unschedu
 
 
 class Listening:
-    """WorkloadSpreads, and which of them events enqueue. The Deployment web controls the ReplicaSet web-h1."""
+    """WorkloadSpreads, and those that events enqueue. The Deployment web controls the ReplicaSet web-h1."""
 
     def __init__(self, *documents: Document) -> None:
         self._woken = Woken(

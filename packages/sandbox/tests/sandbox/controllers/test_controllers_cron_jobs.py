@@ -21,7 +21,7 @@ QUIET = ClusterSettings(
     controllers=("cronjobs", "jobs", "tracked-pods"),
     collected=(CRON_JOBS, JOBS, PODS),
 )
-"""For hours and days: what others write and look at meanwhile is most of what those cost."""
+"""Settings for hours and days: other components, which would need most of the time, write and read little."""
 
 
 def cron_job(schedule: str = "* * * * *", **spec: Any) -> Object:
@@ -56,7 +56,7 @@ async def test_a_job_is_created_at_each_time_and_old_ones_are_deleted() -> None:
         await place.create(CRON_JOBS, cron_job())
         # when
         await asyncio.sleep(60 * 6 + 30)
-        # then the last three that succeeded are there
+        # then the last three Jobs that succeeded are kept
         result = await jobs(place)
         first = int(minute(0) // 60)
         assert [doc["metadata"]["name"] for doc in result] == [f"tick-{first + at}" for at in (4, 5, 6)]
@@ -107,14 +107,14 @@ async def test_a_suspended_one_makes_nothing_and_makes_up_for_the_last_time_only
 
 async def test_a_run_later_than_its_deadline_is_skipped() -> None:
     async with small_cluster(QUIET) as place:
-        # given
+        # given a CronJob that is suspended at its time
         await place.create(CRON_JOBS, cron_job("0 * * * *", suspend=True, startingDeadlineSeconds=30))
         await asyncio.sleep(3600 - START % 3600 + 60)
-        # when the hour is a minute old
+        # when it is resumed a minute after the hour
         await place.merge(CRON_JOBS, "tick", {"spec": {"suspend": False}})
         await asyncio.sleep(60)
         assert await names(place) == []
-        # then the next one comes
+        # then the next run is made
         await asyncio.sleep(3600)
         assert len(await names(place)) == 1
 

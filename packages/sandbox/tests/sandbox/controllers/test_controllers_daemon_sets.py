@@ -36,7 +36,7 @@ async def placed(place: Place) -> list[str]:
 
 
 async def is_everywhere(place: Place) -> bool:
-    """Whether all wanted pods are of the new revision and available."""
+    """Whether all wanted pods have the new revision and are available."""
     status = (await place.get(DAEMON_SETS, "web"))["status"]
     wanted = status.get("desiredNumberScheduled", 0)
     return bool(
@@ -72,7 +72,7 @@ async def test_pods_keep_to_the_nodes_that_the_template_selects() -> None:
         await asyncio.sleep(5)
         # then
         assert await placed(place) == ["node-2"]
-        # and when the label is gone
+        # and when the label is removed
         await place.merge(NODES, "node-2", {"metadata": {"labels": {"disk": None}}})
         await asyncio.sleep(5)
         assert await placed(place) == []
@@ -117,7 +117,7 @@ async def test_a_surging_update_adds_the_new_pod_before_it_deletes_the_old_one(
         # when
         await new_image(place, "agent:2")
         await asyncio.sleep(0.1)
-        # then no node is ever without a pod that serves, and so many at most have two
+        # then each node always has an available pod, and at most `most` nodes have two pods
         seen = 0
         while not await is_everywhere(place):
             assert (await place.get(DAEMON_SETS, "web"))["status"].get("numberUnavailable", 0) == 0
@@ -141,11 +141,11 @@ async def test_a_surging_update_that_never_serves_keeps_the_old_pods() -> None:
         # when
         await new_image(place, "agent:2")
         await asyncio.sleep(120)
-        # then one node has two pods, and all of the old ones serve
+        # then one node has two pods, and all old pods are available
         status = (await place.get(DAEMON_SETS, "web"))["status"]
         assert (status["numberAvailable"], status.get("updatedNumberScheduled", 0)) == (3, 0)
         assert len(await place.names(PODS)) == 4
-        # and when the update is taken back, the second pod goes
+        # and when the update is reverted, the second pod is deleted
         await new_image(place, "agent:1")
         await asyncio.sleep(120)
         assert await placed(place) == ["node-1", "node-2", "node-3"]
@@ -153,13 +153,13 @@ async def test_a_surging_update_that_never_serves_keeps_the_old_pods() -> None:
 
 async def test_old_pods_that_do_not_serve_cost_no_surge() -> None:
     async with small_cluster(nodes=3, rules=[Rule(image="agent:1", never_ready=True)]) as place:
-        # given a set none of whose pods serves
+        # given a DaemonSet without available pods
         await place.create(DAEMON_SETS, surging(1))
         await asyncio.sleep(30)
         # when
         await new_image(place, "agent:2")
         await asyncio.sleep(0.1)
-        # then all are replaced at once
+        # then all are replaced immediately
         docs = [await place.get(PODS, name) for name in await place.names(PODS)]
         assert sum(doc["spec"]["containers"][0]["image"] == "agent:2" for doc in docs) == 3
         await place.until(lambda: is_everywhere(place))
@@ -192,6 +192,6 @@ async def test_evictions_respect_the_disruption_budget() -> None:
         await evict(first)
         with pytest.raises(TooManyRequestsError):
             await evict(second)
-        # then, when its replacement serves
+        # then, when its replacement is available
         await place.until(lambda: allows(1))
         await evict(second)

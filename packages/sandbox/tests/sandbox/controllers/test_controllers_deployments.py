@@ -48,7 +48,7 @@ async def set_image(place: Place, image: str, name: str = "web") -> None:
 
 
 async def is_rolled_out(place: Place, name: str = "web") -> bool:
-    """What `kubectl rollout status` asks."""
+    """Conditions that `kubectl rollout status` checks."""
     doc = await place.get(DEPLOYMENTS, name)
     status, wanted = doc["status"], doc["spec"]["replicas"]
     return bool(
@@ -65,7 +65,7 @@ async def conditions(place: Place, name: str = "web") -> dict[str, Object]:
 
 
 async def sizes(place: Place) -> dict[str, int]:
-    """Replica sets by the image of their template, with the pods they shall have."""
+    """Replicas of ReplicaSets, by the image of their template."""
     sizes = {}
     for name in await place.names(REPLICA_SETS):
         doc = await place.get(REPLICA_SETS, name)
@@ -96,7 +96,7 @@ async def test_a_deployment_becomes_available_and_reports_it() -> None:
         (name,) = await place.names(REPLICA_SETS)
         assert shown["Progressing"]["reason"] == "NewReplicaSetAvailable"
         assert shown["Progressing"]["message"] == f'ReplicaSet "{name}" has successfully progressed.'
-        # and the pods carry the hash, and belong to the replica set, and that to the deployment
+        # and the pods have the hash, their owner is the ReplicaSet, and its owner is the Deployment
         replica_set = await place.get(REPLICA_SETS, name)
         digest = replica_set["metadata"]["labels"]["pod-template-hash"]
         assert name == f"web-{digest}"
@@ -117,7 +117,7 @@ async def test_a_rolling_update_keeps_within_surge_and_unavailable() -> None:
         await place.until(lambda: is_rolled_out(place))
         # when
         await set_image(place, "nginx:2")
-        # then at no moment more than five pods, or fewer than three available
+        # then there are never more than five pods, or fewer than three available ones
         while not await is_rolled_out(place):
             status = (await place.get(DEPLOYMENTS, "web"))["status"]
             assert sum((await sizes(place)).values()) <= 5
@@ -217,7 +217,7 @@ async def test_scaling_in_the_middle_of_a_rollout_is_spread_over_the_replica_set
         # when (the example of the Kubernetes documentation)
         await place.merge(DEPLOYMENTS, "web", {"spec": {"replicas": 15}})
         await asyncio.sleep(30)
-        # then the five new ones go where most are, in proportion
+        # then the five new pods are distributed in proportion to the sizes of the ReplicaSets
         assert await sizes(place) == {"nginx:1": 11, "nginx:2": 7}
 
 
@@ -260,7 +260,7 @@ async def test_a_deleted_deployment_deletes_its_replicasets_and_pods() -> None:
 
 async def test_a_replica_set_adopts_matching_pods_and_releases_others() -> None:
     async with small_cluster() as place:
-        # given a pod that was there first
+        # given a pod that is older than the ReplicaSet
         await place.create(PODS, pod("early", labels={"app": "web"}))
         replica_set = deployment(replicas=2) | {"kind": "ReplicaSet"}
         stored = await place.create(REPLICA_SETS, replica_set)
@@ -271,14 +271,14 @@ async def test_a_replica_set_adopts_matching_pods_and_releases_others() -> None:
         async def is_ready() -> bool:
             return bool((await place.get(REPLICA_SETS, "web"))["status"].get("readyReplicas") == 2)
 
-        # then it counts
+        # then the pod is adopted
         await place.until(is_ready)
         assert await count() == 2
         assert (
             get_path(await place.get(PODS, "early"), "metadata", "ownerReferences", 0, "uid")
             == (stored["metadata"]["uid"])
         )
-        # and when it is relabelled it is replaced, and an orphan
+        # and when its labels change, it is released and replaced
         await place.merge(PODS, "early", {"metadata": {"labels": {"app": "other"}}})
         await asyncio.sleep(5)
         assert await count() == 3
@@ -288,7 +288,7 @@ async def test_a_replica_set_adopts_matching_pods_and_releases_others() -> None:
 async def test_a_replicaset_deletes_unready_and_cheap_pods_first() -> None:
     rules = [Rule(pod="*-slow*", never_ready=True)]
     async with small_cluster(rules=rules) as place:
-        # given five pods, one cheap, and one that never becomes ready
+        # given five pods, one with a low deletion cost, and one that never becomes ready
         await place.create(PODS, pod("web-slow", labels={"app": "web"}))
         cheap = pod("cheap", labels={"app": "web"})
         cheap["metadata"]["annotations"] = {"controller.kubernetes.io/pod-deletion-cost": "-5"}

@@ -43,10 +43,10 @@ async def test_a_pod_with_an_ephemeral_volume_gets_a_claim_that_is_deleted_with_
             }
         ]
         assert claim["status"]["phase"] == "Bound"
-        # and when the pod goes
+        # and when the pod is deleted
         await place.client.delete(PODS, "default", "web")
 
-        # then its claim goes too, and the volume with it
+        # then its claim and the volume are deleted, too
         async def is_empty() -> bool:
             claims = await place.names(PERSISTENT_VOLUME_CLAIMS)
             volumes = (await place.client.list(PERSISTENT_VOLUMES)).items
@@ -67,7 +67,7 @@ async def test_a_claim_of_another_owner_under_the_name_keeps_the_pod_waiting() -
         await place.until(lambda: says(place, "FailedBinding", f"ephemeral volume scratch: {why}"))
         await place.until(lambda: says(place, "FailedScheduling", why))
         assert not await place.is_ready("web")
-        # and when that claim goes
+        # and when that claim is deleted
         await place.client.delete(PERSISTENT_VOLUME_CLAIMS, "default", "web-scratch")
         # then
         await place.until(lambda: place.is_ready("web"))

@@ -1,4 +1,4 @@
-"""Built-in controllers whose writes fail at random: in the end all is as it should be, and counted once."""
+"""Built-in controllers with random failures of writes: they reach the right state, and count everything once."""
 
 import asyncio
 import random
@@ -52,7 +52,7 @@ def job() -> Object:
 
 
 async def is_well(place: Place) -> bool:
-    """Whether all of it has settled."""
+    """Whether all workloads have settled."""
     web = (await place.get(DEPLOYMENTS, "web"))["status"]
     db = (await place.get(STATEFUL_SETS, "db"))["status"]
     done = (await place.get(JOBS, "sum")).get("status", {})
@@ -66,7 +66,7 @@ async def is_well(place: Place) -> bool:
 @pytest.mark.parametrize("seed", [1, 2, 3])
 async def test_controllers_reach_the_same_state_despite_failing_writes(seed: int) -> None:
     async with small_cluster(seed=seed) as place:
-        # given controllers of which every fourth write fails, before or after it took effect
+        # given controllers whose writes fail one time in four, before or after they take effect
         rng = random.Random(seed)
         kinds = (Answer(500), Answer(409), Answer(429), DropRequest(), DropAnswer(), Refuse())
         is_stormy = True
@@ -92,7 +92,7 @@ async def test_controllers_reach_the_same_state_despite_failing_writes(seed: int
         is_stormy = False
         await place.until(lambda: is_well(place), within_s=900)
         await asyncio.sleep(30)
-        # then nothing is there twice
+        # then no object exists twice
         names = await place.names(PODS)
         assert len([name for name in names if name.startswith("web-")]) == 3
         assert sorted(name for name in names if name.startswith("db-")) == ["db-0", "db-1", "db-2"]

@@ -31,18 +31,18 @@ def indexed(name: str = "sum", **spec: Any) -> Object:
 
 
 def on_code(action: str, *codes: int) -> Object:
-    """A failure policy of one rule about exit codes."""
+    """A failure policy with one rule about exit codes."""
     return {"rules": [{"action": action, "onExitCodes": {"operator": "In", "values": list(codes)}}]}
 
 
 async def ended(place: Place, kind: str, name: str = "sum") -> Object:
-    """The condition of that type; empty when it does not hold."""
+    """The condition of this type; empty if the Job has none."""
     status = (await place.get(JOBS, name)).get("status", {})
     return next((condition for condition in status.get("conditions", ()) if condition["type"] == kind), {})
 
 
 async def pods_of(place: Place, index: int) -> list[Object]:
-    """The pods of an index, in the order in which they came."""
+    """The pods of an index, in the order of their creation."""
     docs = [await place.get(PODS, name) for name in await place.names(PODS)]
     mine = [doc for doc in docs if doc["metadata"]["name"].startswith(f"sum-{index}-")]
     return sorted(mine, key=lambda doc: str(doc["metadata"]["creationTimestamp"]))
@@ -77,12 +77,12 @@ async def test_a_failed_pod_is_counted_when_its_replacement_carries_the_count() 
         # given
         await place.create(JOBS, indexed(backoffLimitPerIndex=1))
         await asyncio.sleep(5)
-        # then, while the index waits for its next try
+        # then the failed pod is not counted while the index waits for its next try
         (waiting,) = await pods_of(place, 0)
         assert waiting["status"]["phase"] == "Failed"
         assert waiting["metadata"]["finalizers"]
         assert "failed" not in (await place.get(JOBS, "sum"))["status"]
-        # and when that has come
+        # and after the next try has begun
         await asyncio.sleep(15)
         first, second = await pods_of(place, 0)
         assert not first["metadata"].get("finalizers")
@@ -96,7 +96,7 @@ async def test_no_index_is_retried_after_too_many_have_failed() -> None:
         # when
         await place.create(JOBS, indexed(backoffLimitPerIndex=0, maxFailedIndexes=1))
         await place.until(lambda: ended(place, "Failed"), within_s=100)
-        # then the pod that was still running was ended, and counts as failed
+        # then the running pod was terminated, and counts as failed
         shown = await ended(place, "Failed")
         assert shown["reason"] == "MaxFailedIndexesExceeded"
         assert shown["message"] == "Job has exceeded the specified maximal number of failed indexes"
@@ -112,7 +112,7 @@ async def test_a_failure_that_the_policy_ignores_does_not_count_for_its_index() 
         job = indexed(backoffLimitPerIndex=0, podFailurePolicy=on_code("Ignore", 7))
         await place.create(JOBS, job)
         await asyncio.sleep(60)
-        # then it is tried again, ever later
+        # then it is tried again, after longer and longer waits
         status = (await place.get(JOBS, "sum"))["status"]
         assert (status["failedIndexes"], status.get("failed", 0)) == ("", 0)
         annotations = [pod["metadata"]["annotations"] for pod in await pods_of(place, 0)]

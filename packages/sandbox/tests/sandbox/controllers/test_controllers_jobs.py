@@ -25,7 +25,7 @@ def job(name: str = "sum", *, image: str = "busybox", restart: str = "Never", **
 
 
 async def condition(place: Place, kind: str, name: str = "sum") -> Object:
-    """A condition of the job; empty when it does not hold."""
+    """A condition of the Job; empty if the Job has none."""
     status = (await place.get(JOBS, name)).get("status", {})
     return next((condition for condition in status.get("conditions", ()) if condition["type"] == kind), {})
 
@@ -87,7 +87,7 @@ async def test_failures_beyond_the_backoff_limit_fail_the_job() -> None:
         # when
         await place.create(JOBS, job(backoffLimit=2))
         took_s = await place.until(lambda: condition(place, "Failed"), within_s=300)
-        # then it tried three times, waiting 10 s and 20 s in between
+        # then it was tried three times, with waits of 10 s and 20 s between the tries
         assert 30 <= took_s < 60
         status = (await place.get(JOBS, "sum"))["status"]
         assert status["failed"] == 3

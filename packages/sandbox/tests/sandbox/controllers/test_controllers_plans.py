@@ -1,4 +1,4 @@
-"""Plans of built-in controllers as values: what is written, and in which order."""
+"""Plans of built-in controllers: the writes and their order."""
 
 from typing import Any
 
@@ -63,7 +63,7 @@ def test_a_finished_pod_is_recorded_in_the_status_before_its_finalizer_is_remove
 def test_a_noted_pod_is_counted_once_its_finalizer_is_off() -> None:
     # when
     plan = jobs.plan_job(job_snapshot(status={"uncountedTerminatedPods": {"succeeded": ["u-sum-a"]}}))
-    # then a second pod is made
+    # then a second pod is created
     assert plan.status is not None
     assert plan.status["succeeded"] == 1
     assert plan.status["uncountedTerminatedPods"] == {}
@@ -88,7 +88,7 @@ def test_a_deployment_whose_replica_set_would_have_a_name_that_is_taken_counts_t
 
 
 def cron_plan(namesake: DocumentView | None, *own: DocumentView, **spec: Any) -> Plan:
-    """Of a CronJob whose time has come."""
+    """Plan of a CronJob that is due."""
     cron = view(
         "cron", created="2023-11-14T22:00:00Z", spec={"schedule": "* * * * *", "jobTemplate": {}, **spec}
     )
@@ -105,7 +105,7 @@ def test_a_job_is_created_at_its_time_and_recorded_by_the_next_plan() -> None:
     (made,) = (step.action for step in first.steps)
     assert isinstance(made, Create)
     assert first.status == {}
-    # when it is there
+    # when the Job exists
     job = view(made.key.name, owner="cron")
     second = cron_plan(job, job)
     # then

@@ -37,7 +37,7 @@ def stateful_set(name: str = "db", *, replicas: int = 3, claims: tuple[str, ...]
 
 
 async def is_ready(place: Place, name: str = "db") -> bool:
-    """Whether all pods are of the new revision and ready."""
+    """Whether all pods have the new revision and are ready."""
     doc = await place.get(STATEFUL_SETS, name)
     status, wanted = doc["status"], doc["spec"]["replicas"]
     return bool(
@@ -117,11 +117,11 @@ async def test_pods_are_updated_from_the_highest_ordinal_down_to_the_partition()
         status = (await place.get(STATEFUL_SETS, "db"))["status"]
         assert (status["currentReplicas"], status["updatedReplicas"]) == (1, 2)
         assert status["currentRevision"] != status["updateRevision"]
-        # and a pod below the partition comes back as it was
+        # and a pod below the partition is recreated with the old template
         await place.client.delete(PODS, "default", "db-0")
         await asyncio.sleep(10)
         assert (await images(place))[0] == "postgres:1"
-        # and when the partition is gone
+        # and when the partition is 0
         await place.merge(
             STATEFUL_SETS, "db", {"spec": {"updateStrategy": {"rollingUpdate": {"partition": 0}}}}
         )
@@ -150,7 +150,7 @@ async def test_parallel_management_creates_all_pods_together() -> None:
         # when
         await place.create(STATEFUL_SETS, stateful_set(podManagementPolicy="Parallel"))
         await asyncio.sleep(5)
-        # then the first one does not hold up the others
+        # then the first pod does not hold up the others
         assert sorted(await place.names(PODS)) == ["db-0", "db-1", "db-2"]
 
 

@@ -1,4 +1,4 @@
-"""Endpoints, service accounts and the life of nodes on a sandbox cluster, in virtual time."""
+"""Endpoints, service accounts and the lifecycle of nodes on a sandbox cluster, in virtual time."""
 
 import asyncio
 from typing import Any
@@ -29,7 +29,7 @@ def service(name: str = "web", **spec: Any) -> Object:
 
 
 def web(name: str, image: str = "nginx:1") -> Object:
-    """A pod behind it."""
+    """A pod behind the Service."""
     ports = [{"name": "http", "containerPort": 8080}]
     return pod(name, labels={"app": "web"}, containers=[{"name": "main", "image": image, "ports": ports}])
 
@@ -40,7 +40,7 @@ async def endpoint_slice(place: Place) -> Object:
 
 
 async def ready_pods(place: Place) -> dict[str, bool]:
-    """Pods in the slice, and whether they take requests."""
+    """Pods in the EndpointSlice, and whether they are ready."""
     result = (await endpoint_slice(place))["endpoints"]
     return {item["targetRef"]["name"]: item["conditions"]["ready"] for item in result}
 
@@ -63,11 +63,11 @@ async def test_a_service_has_the_endpoints_of_its_pods() -> None:
         assert [address["ip"] for address in subset["addresses"]] == [address]
         assert [address["targetRef"]["name"] for address in subset["notReadyAddresses"]] == ["b"]
         assert subset["ports"] == [{"port": 8080, "protocol": "TCP"}]
-        # and when a pod goes
+        # and when a pod is deleted
         await place.client.delete(PODS, "default", "a")
         await asyncio.sleep(5)
         assert await ready_pods(place) == {"b": False}
-        # and when the service goes
+        # and when the Service is deleted
         await place.client.delete(SERVICES, "default", "web")
         await asyncio.sleep(5)
         assert not await place.exists(ENDPOINTS, "web")
@@ -103,7 +103,7 @@ def deployment(replicas: int) -> Object:
 
 
 async def on_node(place: Place, node: str) -> list[str]:
-    """Names of the pods there."""
+    """Names of the pods on the node."""
     result = (await place.client.list(PODS, "default", field_selector=f"spec.nodeName={node}")).items
     return [decode(item)["metadata"]["name"] for item in result]
 
@@ -123,7 +123,7 @@ async def test_a_lost_node_is_reported_and_its_pods_are_replaced_elsewhere() -> 
         # when
         place.cluster.kubelets.stop_node("node-1")
         await asyncio.sleep(80)
-        # then at first it is only reported
+        # then the node only becomes unknown at first
         assert await node_ready(place, "node-1") == "Unknown"
         taints = (await place.get(NODES, "node-1"))["spec"]["taints"]
         assert {(taint["key"], taint["effect"]) for taint in taints} == {
@@ -132,11 +132,11 @@ async def test_a_lost_node_is_reported_and_its_pods_are_replaced_elsewhere() -> 
         }
         assert not await place.is_ready(lost[0])
         assert await on_node(place, "node-1") == lost
-        # and after five minutes its pods are given up
+        # and after five minutes its pods are deleted
         await asyncio.sleep(310)
         assert len(await on_node(place, "node-2")) == 4
         assert (await place.condition(lost[0], "DisruptionTarget"))["reason"] == "DeletionByTaintManager"
-        # and when it comes back they go, and it is itself again
+        # and when its kubelet is back, these pods are removed, and the node is ready
         place.cluster.kubelets.start_node("node-1")
         await asyncio.sleep(60)
         assert await node_ready(place, "node-1") == "True"
@@ -179,12 +179,12 @@ async def test_the_annotation_of_a_node_stops_and_starts_its_kubelet() -> None:
         assert await node_ready(place, "node-1") == "Unknown"
         assert "taints" in (await place.get(NODES, "node-1"))["spec"]
         assert not await place.is_ready(lost[0])
-        # and another change of the node starts nothing
+        # and another change of the node does not start its kubelet
         label = {"metadata": {"labels": {"disk": "ssd"}}}
         await place.client.patch(NODES, "", "node-1", label, patch_type=PatchType.MERGE)
         await asyncio.sleep(30)
         assert await node_ready(place, "node-1") == "Unknown"
-        # and without the annotation it is back
+        # and without the annotation the node is ready again
         await annotate_node(place, "node-1", None)
         await asyncio.sleep(60)
         assert await node_ready(place, "node-1") == "True"

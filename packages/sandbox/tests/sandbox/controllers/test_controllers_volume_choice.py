@@ -1,4 +1,4 @@
-"""What a pod's claims say about its node."""
+"""Restrictions of a pod's claims on its node."""
 
 import asyncio
 from typing import Any
@@ -161,7 +161,7 @@ def test_a_large_claim_does_not_lose_its_only_volume_to_a_small_one() -> None:
         "a-large": "five",
         "b-small": "one",
     }
-    # and one volume is not given twice
+    # and no volume is chosen twice
     assert found(*docs[:3], names=("a-large", "b-small")).check(node("n1")) == [NOTHING_TO_BIND]
 
 
@@ -243,7 +243,7 @@ async def test_a_pod_releases_its_node_when_no_volume_is_provisioned() -> None:
             "SchedulerError",
             'running PreBind plugin "VolumeBinding": binding volumes: context deadline exceeded',
         )
-        # when the claim goes meanwhile, the pod says so
+        # when the claim is deleted in the meantime, the pod's condition names it
         await place.client.delete(PERSISTENT_VOLUME_CLAIMS, "default", "data")
         await asyncio.sleep(700)
         said = (await place.condition("web", "PodScheduled"))["message"]

@@ -21,7 +21,7 @@ def claim(name: str = "data", *, storage: str = "1Gi", **spec: Any) -> Object:
 
 
 def volume(name: str, *, storage: str, **spec: Any) -> Object:
-    """A volume that an administrator made."""
+    """A volume of an administrator."""
     return {
         "metadata": {"name": name},
         "spec": {
@@ -68,7 +68,7 @@ async def test_the_smallest_volume_that_will_do_is_taken() -> None:
         # given
         for name, storage in (("large", "10Gi"), ("fits", "2Gi"), ("small", "512Mi")):
             await place.create(PERSISTENT_VOLUMES, volume(name, storage=storage))
-        # when a claim asks for no class
+        # when a claim has no storage class
         await place.create(PERSISTENT_VOLUME_CLAIMS, claim(storageClassName=""))
         await place.until(lambda: is_bound(place))
         # then
@@ -149,7 +149,7 @@ async def test_a_volume_to_be_retained_stays_released() -> None:
             return bool((await place.get(PERSISTENT_VOLUMES, "kept"))["status"]["phase"] == "Released")
 
         await place.until(is_released)
-        # and no other claim gets it
+        # and no other claim is bound to it
         await place.create(PERSISTENT_VOLUME_CLAIMS, claim("other", storageClassName=""))
         await asyncio.sleep(10)
         assert await phase(place, "other") == "Pending"
