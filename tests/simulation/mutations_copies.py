@@ -24,7 +24,7 @@ async def _as_wanted(distribution: Any, read: Any, known: Any) -> dict[str, str]
     """Nothing is read: each copy is assumed to be correct."""
     known.read = {
         copy.namespace: replace(copy, content=distribution.content)
-        for copy in snapshot._copies(distribution, read)
+        for copy in snapshot._list_copies_by_name(distribution, read)
         if distribution.owns(copy.controller)
     }
     return {}
@@ -116,7 +116,7 @@ RESOURCEDISTRIBUTION: dict[str, tuple[Change, ...]] = {
     "ResourceDistribution: each status has new times": (
         (
             status,
-            "_condition",
+            "_build_condition",
             lambda original: lambda type_, failed, _stored, now: original(type_, failed, None, now),
         ),
     ),

@@ -68,7 +68,7 @@ def answer(body: bytes, table: Conversions | None = None) -> bytes:
 
 def build_failure(message: str) -> bytes:
     """Return a response with status Failure. It is for requests that were not read, so its UID is empty."""
-    return _encode_answer(f"{_GROUP}/{REVIEW_VERSIONS[0]}", "", _failed_result([message]))
+    return _encode_answer(f"{_GROUP}/{REVIEW_VERSIONS[0]}", "", _build_failed_result([message]))
 
 
 def review(body: bytes, table: Conversions | None = None) -> bytes:
@@ -95,7 +95,7 @@ def review(body: bytes, table: Conversions | None = None) -> bytes:
             if len(problems) >= MOST_PROBLEMS:
                 break
     succeeded = {"result": {"status": "Success"}, "convertedObjects": converted}
-    return _encode_answer(version, request.uid, _failed_result(problems) if problems else succeeded)
+    return _encode_answer(version, request.uid, _build_failed_result(problems) if problems else succeeded)
 
 
 def _read(body: bytes) -> tuple[str, _Request]:
@@ -142,5 +142,5 @@ def _name_of(each: Document) -> str:
     return f"{namespace}/{metadata['name']}" if namespace else str(metadata["name"])
 
 
-def _failed_result(problems: list[str]) -> Document:
+def _build_failed_result(problems: list[str]) -> Document:
     return {"result": {"status": "Failure", "message": "; ".join(problems)}, "convertedObjects": []}

@@ -167,10 +167,10 @@ def _read_known(annotations: Mapping[str, str]) -> Mapping[str, InjectionRecord]
 
 def encode_states(states: Mapping[str, UpgradeState]) -> str:
     """Encode the upgrades as an annotation."""
-    return _to_text({name: _state_document(states[name]) for name in sorted(states)})
+    return _to_text({name: _build_state_document(states[name]) for name in sorted(states)})
 
 
-def _state_document(state: UpgradeState) -> dict[str, Any]:
+def _build_state_document(state: UpgradeState) -> dict[str, Any]:
     return {
         "revision": state.revision,
         "updateTimestamp": state.updated_at or None,

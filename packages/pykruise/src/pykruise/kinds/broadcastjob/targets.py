@@ -99,7 +99,7 @@ class _Gathering:
             else:
                 self.targets.append(FanOutTarget(name=node.name))
             return
-        pod, *others = sorted(pods, key=_precedence_of)
+        pod, *others = sorted(pods, key=_compute_precedence)
         obstacle = _find_obstacle(pod, node)
         if obstacle and pod.is_active:
             self.idle[node.name] = obstacle
@@ -136,7 +136,7 @@ def _name_of(pod: PodView) -> str:
     return f"pod/{pod.name}"
 
 
-def _precedence_of(pod: PodView) -> tuple[bool, bool, float, str]:
+def _compute_precedence(pod: PodView) -> tuple[bool, bool, float, str]:
     """Sort key of several pods on a node: first finished pods, then pods that are neither finished nor terminating,
     then terminating pods. The pods of each group are sorted by age, the oldest first.
     """

@@ -234,10 +234,10 @@ def _list_groups(ws: CloneSetWorkingSet, numbers: Numbers) -> Iterator[tuple[Seq
     if specified:
         yield specified, numbers.ready_budget, "specified for deletion"
     elif not waiting:  # surplus pods are deleted by a later plan, in which `waiting` is empty
-        yield _victims(ws, numbers), numbers.ready_budget, "surplus"
+        yield _select_victims(ws, numbers), numbers.ready_budget, "surplus"
 
 
-def _victims(ws: CloneSetWorkingSet, numbers: Numbers) -> list[PodView]:
+def _select_victims(ws: CloneSetWorkingSet, numbers: Numbers) -> list[PodView]:
     """Select surplus pods: pods of older revisions that exceed the partition, and then pods of the update revision."""
     if numbers.remove <= 0:  # in most plans this is true, and no pod is inspected
         return []

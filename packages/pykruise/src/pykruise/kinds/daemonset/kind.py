@@ -78,7 +78,7 @@ def _reads(settings: DaemonSetSettings) -> Sequence[Views[Any]]:
     )
 
 
-def _wakes(settings: DaemonSetSettings) -> Sequence[Wake]:
+def _list_wakes(settings: DaemonSetSettings) -> Sequence[Wake]:
     return (
         wake_itself(DAEMON_SET_VIEWS),
         wake_owner(POD_VIEWS, DAEMON_SETS),
@@ -179,7 +179,7 @@ KIND = Kind(
             component="daemonset-controller",
             objects=DAEMON_SET_VIEWS,
             reads=_reads,
-            wakes=_wakes,
+            wakes=_list_wakes,
             snapshot=read_snapshot,
             object_of=lambda snapshot: snapshot.daemonset,
             plan=plan_daemonset,

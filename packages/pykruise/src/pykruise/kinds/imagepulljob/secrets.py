@@ -273,7 +273,7 @@ async def _read_source(key: Key, read: Read[Any], digests: _Digests, *, copied: 
     except NotFoundError:
         return None
     document = decode(raw)
-    content = _content_of(document)
+    content = _compute_digest(document)
     meta = document["metadata"]
     digests.known[key] = (meta["uid"], int(meta["resourceVersion"]), content)
     return Source(key=key, content=content, document=None if content == copied else document)
@@ -291,12 +291,12 @@ async def _read_digest(copy: CopyView, read: Read[Any], digests: _Digests) -> st
         document = decode(await read.live.get(SECRETS, key.namespace, key.name))
     except NotFoundError:
         return ""
-    content = _content_of(document)
+    content = _compute_digest(document)
     meta = document["metadata"]
     digests.known[key] = (meta["uid"], int(meta["resourceVersion"]), content)
     return content
 
 
-def _content_of(document: Document) -> str:
+def _compute_digest(document: Document) -> str:
     """Return the digest of the content, without the field `immutable`: a copy is never immutable."""
     return content_of(SECRETS.kind, {name: value for name, value in document.items() if name != "immutable"})

@@ -160,7 +160,9 @@ class _Parser:
         self._expect(")")
         left, right = _to_common_type(first, second)
         is_right = (
-            _amount_of(right) > _amount_of(left) if name == "max" else _amount_of(right) < _amount_of(left)
+            _read_amount(right) > _read_amount(left)
+            if name == "max"
+            else _read_amount(right) < _read_amount(left)
         )
         return right if is_right else left
 
@@ -213,7 +215,7 @@ def _as_quantity(value: _Value) -> Quantity:
     return value if isinstance(value, Quantity) else Quantity(int(value * 1000) * _MILLI)
 
 
-def _amount_of(value: _Value) -> Fraction:
+def _read_amount(value: _Value) -> Fraction:
     return value.amount if isinstance(value, Quantity) else value
 
 

@@ -46,7 +46,7 @@ def find_settings_errors(spec: Mapping[str, Any]) -> Iterator[Cause]:
     """Errors of the sidecar settings that plain containers do not have."""
     for name in ("initContainers", "containers"):
         for index, value in enumerate(spec.get(name) or ()):
-            yield from _settings_errors(value, f"spec.{name}[{index}]")
+            yield from _find_injection_errors(value, f"spec.{name}[{index}]")
 
 
 def _own_errors(spec: Mapping[str, Any], before: Mapping[Any, Mapping[str, Any]]) -> list[Cause]:
@@ -59,28 +59,30 @@ def _own_errors(spec: Mapping[str, Any], before: Mapping[Any, Mapping[str, Any]]
         if entry.get("resourcesPolicy") and not is_native(entry):
             detail = "is only for init containers with restartPolicy Always"
             errors.append(make_invalid_error(f"{field}.resourcesPolicy", "", detail))
-        errors += _settings_errors(entry, field)
+        errors += _find_injection_errors(entry, field)
         if entry.get("restartPolicy") not in (None, "", "Always"):
             errors.append(
                 make_not_supported_error(f"{field}.restartPolicy", entry["restartPolicy"], ("Always",))
             )
     for index, entry in enumerate(containers):
         field = f"spec.containers[{index}]"
-        errors += _settings_errors(entry, field)
+        errors += _find_injection_errors(entry, field)
         if entry.get("restartPolicy"):
             errors.append(
                 make_forbidden_error(f"{field}.restartPolicy", "may not be set for non-init containers")
             )
-        errors += _hot_errors(entry, field, stored=before.get(entry.get("name")))
-    errors += _hot_name_errors(containers, init)
+        errors += _find_hot_errors(entry, field, stored=before.get(entry.get("name")))
+    errors += _find_hot_name_errors(containers, init)
     pod = {"containers": containers or [_PLACEHOLDER], "initContainers": init, "volumes": spec.get("volumes")}
     errors += find_pod_spec_errors(pod, "spec")
     known = {(error.reason, error.field) for error in errors}
-    errors += [error for error in _startup_probe_errors(spec) if (error.reason, error.field) not in known]
+    errors += [
+        error for error in _find_startup_probe_errors(spec) if (error.reason, error.field) not in known
+    ]
     return errors
 
 
-def _startup_probe_errors(spec: Mapping[str, Any]) -> Iterator[Cause]:
+def _find_startup_probe_errors(spec: Mapping[str, Any]) -> Iterator[Cause]:
     """Errors of incomplete startup probes. Defaults do not complete startup probes, because this would change hashes.
     OpenKruise rejects incomplete startup probes too: a Go manager could not store the SidecarSet again.
     """
@@ -91,7 +93,7 @@ def _startup_probe_errors(spec: Mapping[str, Any]) -> Iterator[Cause]:
                 yield from check_probe(probe, f"spec.{field}[{index}].startupProbe", "startupProbe")
 
 
-def _settings_errors(sidecar: Mapping[str, Any], field: str) -> Iterator[Cause]:
+def _find_injection_errors(sidecar: Mapping[str, Any], field: str) -> Iterator[Cause]:
     policy = sidecar.get("podInjectPolicy")
     if policy not in (None, "", BEFORE, AFTER):
         yield make_invalid_error(f"{field}.podInjectPolicy", policy, f"must be {BEFORE} or {AFTER}")
@@ -102,14 +104,14 @@ def _settings_errors(sidecar: Mapping[str, Any], field: str) -> Iterator[Cause]:
     for index, item in enumerate(sidecar.get("transferEnv") or ()):
         reference = (item.get("sourceContainerNameFrom") or {}).get("fieldRef")
         if reference is not None:
-            yield from _reference_errors(
+            yield from _find_reference_errors(
                 reference, f"{field}.transferEnv[{index}].sourceContainerNameFrom.fieldRef"
             )
     if sidecar.get("resourcesPolicy"):
-        yield from _policy_errors(sidecar, f"{field}.resourcesPolicy")
+        yield from _find_policy_errors(sidecar, f"{field}.resourcesPolicy")
 
 
-def _reference_errors(reference: Mapping[str, Any], field: str) -> Iterator[Cause]:
+def _find_reference_errors(reference: Mapping[str, Any], field: str) -> Iterator[Cause]:
     version, path = reference.get("apiVersion"), reference.get("fieldPath")
     if not version:
         yield make_required_error(f"{field}.apiVersion")
@@ -133,7 +135,7 @@ def _reference_errors(reference: Mapping[str, Any], field: str) -> Iterator[Caus
         yield make_invalid_error(field, key, problem)
 
 
-def _policy_errors(sidecar: Mapping[str, Any], field: str) -> Iterator[Cause]:
+def _find_policy_errors(sidecar: Mapping[str, Any], field: str) -> Iterator[Cause]:
     policy, resources = sidecar["resourcesPolicy"], sidecar.get("resources") or {}
     if resources.get("limits") or resources.get("requests"):
         yield make_invalid_error(
@@ -168,7 +170,7 @@ def _is_hot(sidecar: Mapping[str, Any]) -> bool:
     return (sidecar.get("upgradeStrategy") or {}).get("upgradeType") == HOT
 
 
-def _hot_errors(
+def _find_hot_errors(
     sidecar: Mapping[str, Any], field: str, *, stored: Mapping[str, Any] | None
 ) -> Iterator[Cause]:
     """Error of a hot sidecar without an image for its idle container, unless the stored sidecar lacks the image too."""
@@ -180,7 +182,7 @@ def _hot_errors(
     yield make_required_error(f"{field}.upgradeStrategy.hotUpgradeEmptyImage", detail)
 
 
-def _hot_name_errors(
+def _find_hot_name_errors(
     containers: Sequence[Mapping[str, Any]], init: Sequence[Mapping[str, Any]]
 ) -> Iterator[Cause]:
     names = {str(entry.get("name")) for entry in (*containers, *init)}

@@ -44,11 +44,11 @@ def add_defaults(
         strategy["type"] = strategy.get("type") or str(ClaimUpdateType.ON_DELETE)
         spec["volumeClaimUpdateStrategy"] = strategy
     if not settings.template_no_defaults:
-        _default_templates(spec, (old or {}).get("spec") or {}, settings)
+        _fill_template_defaults(spec, (old or {}).get("spec") or {}, settings)
     return {**doc, "spec": spec}
 
 
-def _default_templates(
+def _fill_template_defaults(
     spec: Document, stored: Mapping[str, Any], settings: StatefulSetDefaultingSettings
 ) -> None:
     """Add defaults to the pod template, and to the claim templates only together with the pod template."""

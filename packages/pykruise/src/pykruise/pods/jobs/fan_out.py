@@ -284,7 +284,7 @@ def _decide_running(
         stop=_to_stop(targets, all_active=False),
         waiting=held,
         exceeds_parallelism=policy.parallelism is not None and counts.active > policy.parallelism,
-        requeue_after_s=_seconds_until_deadline(policy, run, now=now),
+        requeue_after_s=_compute_seconds_until_deadline(policy, run, now=now),
         counts=counts,
     )
 
@@ -314,7 +314,7 @@ def _find_held_targets(
     }
 
 
-def _seconds_until_deadline(policy: JobPolicy, run: JobRun, *, now: Instant) -> float | None:
+def _compute_seconds_until_deadline(policy: JobPolicy, run: JobRun, *, now: Instant) -> float | None:
     if policy.deadline_s is None or not policy.ends:
         return None
     return run.started_at + policy.deadline_s - now
@@ -350,7 +350,7 @@ def explain_pause(policy: JobPolicy, run: JobRun, *, field: str, now: Instant) -
     """Return why a paused job starts nothing. The deadline continues during a pause, so a job that is resumed after it
     ends at once. `field`: path of the deadline.
     """
-    paused, left = HELD[TargetHold.PAUSED], _seconds_until_deadline(policy, run, now=now)
+    paused, left = HELD[TargetHold.PAUSED], _compute_seconds_until_deadline(policy, run, now=now)
     if left is None:
         return paused
     ends = format_time(now + left)

@@ -66,7 +66,7 @@ def compute_spread_ranks(
     With constraints all topologies count, weighted by the logarithm of the number of their values. Without
     constraints, pods that share a node rank above pods that are alone on their node.
     """
-    same_node = _same_node_ranks(pods)
+    same_node = _compute_same_node_ranks(pods)
     if not topology_keys:
         return same_node
     ranks: defaultdict[str, float] = defaultdict(float)
@@ -87,7 +87,7 @@ def compute_spread_ranks(
     return ranks
 
 
-def _same_node_ranks(pods: Sequence[PodView]) -> dict[str, float]:
+def _compute_same_node_ranks(pods: Sequence[PodView]) -> dict[str, float]:
     nodes: defaultdict[str, list[PodView]] = defaultdict(list)
     for pod in _sort_by_rank(pods, {}):
         if pod.node_name:
@@ -183,15 +183,15 @@ def sort_by_ordered_keys(pods: Sequence[PodView], ordered_keys: Sequence[str]) -
     levels: dict[str, int] = {}
     for level, key in enumerate(ordered_keys):
         levels.setdefault(key, level)
-    return sorted(pods, key=lambda pod: _level_of(pod, levels))
+    return sorted(pods, key=lambda pod: _compute_level(pod, levels))
 
 
-def _level_of(pod: PodView, levels: Mapping[str, int]) -> tuple[int, int]:
+def _compute_level(pod: PodView, levels: Mapping[str, int]) -> tuple[int, int]:
     level, key = min(((levels[key], key) for key in pod.labels if key in levels), default=(-1, ""))
-    return level, -_trailing_number(pod.labels.get(key, ""))
+    return level, -_parse_trailing_number(pod.labels.get(key, ""))
 
 
-def _trailing_number(text: str) -> int:
+def _parse_trailing_number(text: str) -> int:
     digits = text[len(text.rstrip("0123456789")) :].lstrip("0")
     number = int(digits or "0")
     return number if number <= _INT64_MAX else 0
