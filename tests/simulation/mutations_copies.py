@@ -88,9 +88,9 @@ RESOURCEDISTRIBUTION: dict[str, tuple[Change, ...]] = {
     "ResourceDistribution: copies are written without a precondition": (
         (plan, "_write", _without_preconditions),
     ),
-    "ResourceDistribution: labels of users are removed": ((plan, "_update", _labels_replaced),),
+    "ResourceDistribution: labels of users are removed": ((plan, "_build_copy_patch", _labels_replaced),),
     "ResourceDistribution: stringData is ignored in the comparison": ((view, "content_of", _as_written),),
-    "ResourceDistribution: a copy enqueues no distribution": ((wakes, "_of_copy", always(())),),
+    "ResourceDistribution: a copy enqueues no distribution": ((wakes, "_find_keys_of_copy", always(())),),
     "ResourceDistribution: a namespace enqueues no distribution": (
         (KIND.control, "wakes", _deaf_to_namespaces),
     ),

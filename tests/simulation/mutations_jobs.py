@@ -90,7 +90,7 @@ BROADCASTJOB: dict[str, tuple[Change, ...]] = {
     "BroadcastJob: the time to live is ignored": (
         _policy(lambda policy: replace(policy, ttl_s=None if policy.ttl_s is None else 0)),
     ),
-    "BroadcastJob: a failed job leaves pods running": ((fan_out, "_to_stop", always(())),),
+    "BroadcastJob: a failed job leaves pods running": ((fan_out, "_select_to_stop", always(())),),
     "BroadcastJob: a new node enqueues no job": ((BROADCAST_JOB.control, "wakes", _deaf_to_nodes),),
 }
 

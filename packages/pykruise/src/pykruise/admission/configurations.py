@@ -129,12 +129,12 @@ def build_configurations(
 
 def release_of(entries: Sequence[Mapping[str, Any]]) -> str:
     """Return a short hash of webhook entries that does not depend on the server's address."""
-    return _hash_of(
+    return _hash_entries(
         [{key: value for key, value in entry.items() if key != "clientConfig"} for entry in entries]
     )
 
 
-def _hash_of(entries: Sequence[Mapping[str, Any]]) -> str:
+def _hash_entries(entries: Sequence[Mapping[str, Any]]) -> str:
     return hashlib.sha256(orjson.dumps(entries, option=orjson.OPT_SORT_KEYS)).hexdigest()[:16]
 
 
@@ -176,7 +176,7 @@ def add_confirmation(live: Mapping[str, Any]) -> Document | None:
     that reads them during a write may keep the old entries permanently. If the old entries have no CA bundle, it
     rejects all requests that the webhooks review. Any later write corrects this.
     """
-    annotations, entries = annotations_of(live), _hash_of(live.get("webhooks") or [])
+    annotations, entries = annotations_of(live), _hash_entries(live.get("webhooks") or [])
     if annotations.get(CONFIRMED) == entries:
         return None
     metadata = {**(live.get("metadata") or {}), "annotations": {**annotations, CONFIRMED: entries}}

@@ -87,7 +87,7 @@ def review(body: bytes, table: Conversions | None = None) -> bytes:
         name = f"object {index}"
         try:
             doc = decode(check_bounds(raw))
-            name = _name_of(doc) or name
+            name = _format_name(doc) or name
             document = _convert_object(doc, request.desired, list_conversions() if table is None else table)
             converted.append(orjson.Fragment(encode(document)))
         except ValueError as err:
@@ -134,7 +134,7 @@ def _convert_object(each: Any, wanted: str, table: Conversions) -> Document:
     return result if isinstance(result.get("metadata"), dict) else {**result, "metadata": {}}
 
 
-def _name_of(each: Document) -> str:
+def _format_name(each: Document) -> str:
     metadata = each.get("metadata")
     if not isinstance(metadata, dict) or not metadata.get("name"):
         return ""

@@ -91,7 +91,7 @@ def build_reviewers(
     result of `steps_of_pods`; if it is None, this function calls `steps_of_pods`.
     """
     settings = settings or AdmissionSettings()
-    of_kind = context.kind_settings or partial(_by_gates, settings.gates)
+    of_kind = context.kind_settings or partial(_build_gated_settings, settings.gates)
     protection = context.protection or Protection(
         None, is_on=settings.deletion_protection, crd_cascading=settings.crd_cascading
     )
@@ -116,7 +116,7 @@ def build_reviewers(
 
 def steps_of_pods(settings: AdmissionSettings, context: ReviewContext) -> PodChain:
     """Return the enabled steps of pod admission of all kinds."""
-    of_kind = context.kind_settings or partial(_by_gates, settings.gates)
+    of_kind = context.kind_settings or partial(_build_gated_settings, settings.gates)
     rng = context.rng or random.Random()
 
     def step_context(part: PodKind) -> StepContext:
@@ -132,7 +132,7 @@ def steps_of_pods(settings: AdmissionSettings, context: ReviewContext) -> PodCha
     return build_pod_chain(settings.gates.__getitem__, step_context)
 
 
-def _by_gates(gates: Gates, kind: Kind) -> Any:
+def _build_gated_settings(gates: Gates, kind: Kind) -> Any:
     return build_settings(kind.settings, gates=gates.__getitem__)
 
 

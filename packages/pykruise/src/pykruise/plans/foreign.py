@@ -81,7 +81,7 @@ def _format_rollout_line(document: Document, progress: Progress) -> str:
     return f"{text} {status['message']}" if status.get("message") else text
 
 
-def _of_step(name: str) -> Callable[[Document], Any]:
+def _make_step_reader(name: str) -> Callable[[Document], Any]:
     return lambda document: _read_step_status(document).get(name) or "-"
 
 
@@ -195,8 +195,8 @@ _ROLLOUT: Final = Shown(
     line=_format_rollout_line,
     columns=(
         Cell("STATUS", "status.phase", "-"),
-        Cell("CANARY_STEP", _of_step("currentStepIndex")),
-        Cell("CANARY_STATE", _of_step("currentStepState")),
+        Cell("CANARY_STEP", _make_step_reader("currentStepIndex")),
+        Cell("CANARY_STATE", _make_step_reader("currentStepState")),
         Cell("MESSAGE", "status.message", "-"),
     ),
     fields={"paused": Field("spec.strategy.paused")},

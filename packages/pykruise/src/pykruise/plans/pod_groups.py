@@ -135,11 +135,11 @@ async def read_groups(view: WorkloadView, read: Read[Any]) -> FoundGroups:
     """Return the groups of a workload, or the reason why groups are not supported."""
     is_wanted = GANG_MIN_COUNT.annotation in view.annotations
     if not read.settings.pod_groups:
-        return FoundGroups(problem=_name_field(NO_GATE) if is_wanted else "")
+        return FoundGroups(problem=_format_problem(NO_GATE) if is_wanted else "")
     for views in (POD_GROUP_VIEWS, WORKLOAD_VIEWS):
         is_served = await read.wait_served(views) if is_wanted else read.is_read(views)
         if not is_served:
-            return FoundGroups(problem=_name_field(NOT_SERVED) if is_wanted else "")
+            return FoundGroups(problem=_format_problem(NOT_SERVED) if is_wanted else "")
     owned = {group.name: group for group in read.list_owned(POD_GROUP_VIEWS, view.uid)}
     groups = {name: group for name, group in owned.items() if not group.is_deleting}
     every = read.list_by_index(POD_GROUP_VIEWS, BY_NAMESPACE, view.namespace) if is_wanted else ()
@@ -154,7 +154,7 @@ async def read_groups(view: WorkloadView, read: Read[Any]) -> FoundGroups:
     )
 
 
-def _name_field(problem: str) -> str:
+def _format_problem(problem: str) -> str:
     return f"{GANG_MIN_COUNT.field}: {problem}"
 
 

@@ -348,17 +348,17 @@ def progress_of(
     counts = declared.counts.of(document)
     conditions = _index_conditions(document)
     if isinstance(declared, PhaseRules):
-        about = _from_frame(document, {}, is_observed=is_observed)
-        return _from_rules(declared, document, conditions, counts, about)
-    about = _from_frame(document, conditions, is_observed=is_observed)
+        about = _find_progress_of_frame(document, {}, is_observed=is_observed)
+        return _compute_progress_by_rules(declared, document, conditions, counts, about)
+    about = _find_progress_of_frame(document, conditions, is_observed=is_observed)
     if declared.partitions is not None:
         kept = min(max(declared.partitions.of(document), 0), counts["wanted"])
     else:
         kept = count_kept_by(partition, replicas=counts["wanted"])
-    return _from_rollout(declared, document, counts, about, kept=kept, is_paused=is_paused)
+    return _compute_progress_of_rollout(declared, document, counts, about, kept=kept, is_paused=is_paused)
 
 
-def _from_rules(
+def _compute_progress_by_rules(
     rules: PhaseRules,
     document: Document,
     conditions: Mapping[str, Mapping[str, Any]],
@@ -371,7 +371,7 @@ def _from_rules(
     phase = rules.otherwise if rule is None else rule.phase
     ready = conditions.get("Ready", {})
     if phase in OPEN and ready.get("status") == "False" and _read_reason(ready) in NEEDS_A_PERSON:
-        return msgspec.structs.replace(_from_condition(Phase.DEGRADED, ready), **counts)
+        return msgspec.structs.replace(_build_progress(Phase.DEGRADED, ready), **counts)
     text = rules.details if rule is None or rule.details is None else rule.details
     progress = Progress(
         phase=phase,
@@ -382,7 +382,7 @@ def _from_rules(
     return msgspec.structs.replace(progress, **counts)
 
 
-def _from_rollout(
+def _compute_progress_of_rollout(
     rollout: Rollout,
     document: Document,
     counts: dict[str, int],
@@ -452,7 +452,7 @@ def count_kept_by(partition: Any, *, replicas: int) -> int:
     return min(max(kept, 0), max(replicas, 0))
 
 
-def _from_frame(
+def _find_progress_of_frame(
     document: Document, conditions: Mapping[str, Mapping[str, Any]], *, is_observed: bool
 ) -> Progress | None:
     """Return the progress if deletion, generation or conditions determine the phase; None if counts or rules of the
@@ -465,7 +465,7 @@ def _from_frame(
         )
     stalled = conditions.get("Stalled", {})
     if stalled.get("status") == "True" and _read_reason(stalled) in NEVER_OBSERVED:
-        return _from_condition(Phase.DEGRADED, stalled, is_over=True)
+        return _build_progress(Phase.DEGRADED, stalled, is_over=True)
     if is_observed and not _is_observed(document, meta):
         return Progress(
             phase=Phase.PROGRESSING,
@@ -473,7 +473,7 @@ def _from_frame(
             details="the manager has not processed the latest change yet",
             is_observed=False,
         )
-    return _from_conditions(conditions)
+    return _find_progress_by_conditions(conditions)
 
 
 def _is_observed(document: Document, meta: Mapping[str, Any]) -> bool:
@@ -492,32 +492,32 @@ def _index_conditions(document: Document) -> dict[str, Mapping[str, Any]]:
     }
 
 
-def _from_conditions(conditions: Mapping[str, Mapping[str, Any]]) -> Progress | None:
+def _find_progress_by_conditions(conditions: Mapping[str, Mapping[str, Any]]) -> Progress | None:
     ready, waiting = conditions.get("Ready"), conditions.get("Waiting", {})
     stalled, progressing = conditions.get("Stalled", {}), conditions.get("Progressing", {})
     waits = waiting if waiting.get("status") == "True" else {}
     if stalled.get("status") == "True":
-        return _from_condition(Phase.DEGRADED, stalled, is_over=True)
+        return _build_progress(Phase.DEGRADED, stalled, is_over=True)
     if ready is None and progressing.get("reason") == DEADLINE_EXCEEDED:
-        return _from_condition(Phase.DEGRADED, progressing, is_over=True)
+        return _build_progress(Phase.DEGRADED, progressing, is_over=True)
     said = waits if ready is None else ready
     reason = _read_reason(said)
     if reason in HELD:
-        return _from_condition(Phase.PAUSED, said)
+        return _build_progress(Phase.PAUSED, said)
     if ready is not None and ready.get("status") == "True":
-        return _from_condition(Phase.HEALTHY, ready)
+        return _build_progress(Phase.HEALTHY, ready)
     if reason in NEEDS_A_PERSON:
-        return _from_condition(Phase.DEGRADED, said)
+        return _build_progress(Phase.DEGRADED, said)
     if ready is not None and _read_reason(waits) in NEEDS_A_PERSON:
-        return _from_condition(Phase.DEGRADED, waits)
-    return _from_condition(Phase.PROGRESSING, ready) if ready is not None else None
+        return _build_progress(Phase.DEGRADED, waits)
+    return _build_progress(Phase.PROGRESSING, ready) if ready is not None else None
 
 
 def _read_reason(condition: Mapping[str, Any]) -> str:
     return str(condition.get("reason") or "")
 
 
-def _from_condition(phase: Phase, condition: Mapping[str, Any], *, is_over: bool = False) -> Progress:
+def _build_progress(phase: Phase, condition: Mapping[str, Any], *, is_over: bool = False) -> Progress:
     message = str(condition.get("message") or "")
     return Progress(phase=phase, reason=_read_reason(condition), details=message, is_over=is_over)
 

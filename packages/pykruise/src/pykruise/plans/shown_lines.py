@@ -36,7 +36,7 @@ def make_revisions_line(title: str, *, has_ready: bool = False) -> Callable[[Doc
             revision = _read_status_field(document, "updateRevision") or ""
             return f"{title} rolling update complete {progress.available} pods at revision {revision}..."
         if progress.updated < target:
-            return _of_target("partitioned roll out", progress.updated, target, "new pods")
+            return _format_target_line("partitioned roll out", progress.updated, target, "new pods")
         if has_ready and progress.updated_ready < target:
             return f"Waiting for {target - progress.updated_ready} updated pods to be ready..."
         return _format_unready_line(document, progress, title)
@@ -59,7 +59,7 @@ def make_pods_line(
         if progress.is_done:
             return f"{what} successfully rolled out{done(progress)}"
         if progress.updated < target:
-            return _of_target(f"{what} rollout", progress.updated, target, f"{pods} pods")
+            return _format_target_line(f"{what} rollout", progress.updated, target, f"{pods} pods")
         waiting = f"Waiting for {what} rollout to finish:"
         if is_per_node:
             return f"{waiting} {progress.available} of {progress.wanted} updated pods are available..."
@@ -75,7 +75,7 @@ def _format_manual_line(what: str, updated: int, target: int, pods: str) -> str:
     return f"{what} leaves updates to a person: {updated} out of {target} {pods} pods have been updated"
 
 
-def _of_target(what: str, updated: int, target: int, pods: str) -> str:
+def _format_target_line(what: str, updated: int, target: int, pods: str) -> str:
     return f"Waiting for {what} to finish: {updated} out of {target} {pods} have been updated..."
 
 

@@ -94,7 +94,7 @@ def _parse_record(item: Any, name: str, key: str) -> InjectionRecord:
 
 def encode_records(records: Mapping[str, InjectionRecord]) -> str:
     """Encode the records as an annotation. A record of the older form is written in the newer form."""
-    return _to_text({name: _record_document(name, records[name]) for name in sorted(records)})
+    return _to_text({name: _build_record_document(name, records[name]) for name in sorted(records)})
 
 
 def _to_text(value: Mapping[str, Any]) -> str:
@@ -102,7 +102,7 @@ def _to_text(value: Mapping[str, Any]) -> str:
     return escape_html(orjson.dumps(value).decode())
 
 
-def _record_document(name: str, record: InjectionRecord) -> dict[str, Any]:
+def _build_record_document(name: str, record: InjectionRecord) -> dict[str, Any]:
     document: dict[str, Any] = {
         "updateTimestamp": record.updated_at,
         "hash": record.hash,

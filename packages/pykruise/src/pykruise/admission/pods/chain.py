@@ -122,7 +122,7 @@ def build_mutating_review(steps: Sequence[NamedStep]) -> Reviewer:
             pod = pod if changed is None else changed
         return ALLOWED if is_same(pod, request.object) else AdmissionAnswer(object=pod)
 
-    return _of_any_pod(review)
+    return _make_reviewer_of_any_pod(review)
 
 
 def build_judging_review(steps: Sequence[NamedStep]) -> Reviewer:
@@ -145,10 +145,10 @@ def build_judging_review(steps: Sequence[NamedStep]) -> Reviewer:
                 return AdmissionAnswer(refusal=refusal)
         return ALLOWED
 
-    return _of_any_pod(review)
+    return _make_reviewer_of_any_pod(review)
 
 
-def _of_any_pod(review: Reviewer) -> Reviewer:
+def _make_reviewer_of_any_pod(review: Reviewer) -> Reviewer:
     """Return a reviewer that also handles objects that are not valid pods. API servers do not send such objects, and a
     check of all types takes as long as the review. So types are checked only after the review has failed.
     """

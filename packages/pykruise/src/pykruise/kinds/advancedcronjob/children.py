@@ -125,7 +125,7 @@ def project_child(raw: bytes | msgspec.Raw, kind: str) -> ChildView:
     """Return the view of a child. Raises msgspec.DecodeError if the bytes are not a Kubernetes object."""
     child = _decode(raw)
     meta, status, spec = child.metadata, child.status or _Status(), child.spec or _Spec()
-    ending = _pull_ending(status) if kind == IMAGE_LIST_PULL_JOB.kind else _read_job_ending(status)
+    ending = _read_pull_ending(status) if kind == IMAGE_LIST_PULL_JOB.kind else _read_job_ending(status)
     return ChildView(
         namespace=meta.namespace,
         name=meta.name,
@@ -180,7 +180,7 @@ def _find_end_time(status: _Status) -> Instant | None:
     return parse_optional_time(status.completion_time or next(failures, None))
 
 
-def _pull_ending(status: _Status) -> Ending:
+def _read_pull_ending(status: _Status) -> Ending:
     if not status.completion_time:
         return Ending.ACTIVE
     return Ending.SUCCESSFUL if status.succeeded == status.desired else Ending.FAILED

@@ -398,7 +398,7 @@ def _find_stuck_jobs(snapshot: ReadableAdvancedCronJob) -> Iterator[tuple[str, R
             continue
         if (late_at := _find_late_time(snapshot, child)) is not None:
             if snapshot.now >= late_at:
-                yield child.name, _has_no_pods(child)
+                yield child.name, _explain_no_pods(child)
             continue
         waiting = (
             pod for pod in snapshot.job_pods.get(child.uid, ()) if pod.is_active and not pod.is_serving
@@ -430,7 +430,7 @@ def _until_late(snapshot: AdvancedCronJobSnapshot) -> Iterator[float]:
             yield late_at - snapshot.now
 
 
-def _has_no_pods(child: ChildView) -> Reason:
+def _explain_no_pods(child: ChildView) -> Reason:
     command = f"kubectl describe job -n {child.namespace} {child.name}"
     return Reason(
         Code.WRITE_FAILED,

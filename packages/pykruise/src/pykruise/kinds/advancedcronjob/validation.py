@@ -61,7 +61,7 @@ def errors_of(
     errors = [*find_job_name_errors(metadata), *find_metadata_errors(metadata)]
     if old is not None and is_same(given, old["spec"]):
         return errors
-    errors += _schedule_errors(spec)
+    errors += _find_schedule_errors(spec)
     for name, value in (
         ("startingDeadlineSeconds", spec.starting_deadline_seconds),
         ("successfulJobsHistoryLimit", spec.successful_jobs_history_limit),
@@ -74,7 +74,7 @@ def errors_of(
     return errors
 
 
-def _schedule_errors(spec: AdvancedCronJobSpec) -> Iterator[Cause]:
+def _find_schedule_errors(spec: AdvancedCronJobSpec) -> Iterator[Cause]:
     path, text, zone = "spec.schedule", spec.schedule, spec.time_zone
     if not text:
         yield make_invalid_error(path, text, "schedule must be specified")
@@ -113,7 +113,7 @@ def _find_job_template_errors(template: Mapping[str, Any], spec: AdvancedCronJob
             if spec.concurrency_policy not in ("Replace", "Forbid"):
                 why = "concurrencyPolicy of imageListPullJobTemplate can only be Replace or Forbid"
                 yield make_invalid_error("spec.concurrencyPolicy", spec.concurrency_policy, why)
-            first = next(_pull_errors(get_path(template, name, "spec", default={})), None)
+            first = next(_find_pull_errors(get_path(template, name, "spec", default={})), None)
             if first is not None:
                 yield first
         else:
@@ -121,7 +121,7 @@ def _find_job_template_errors(template: Mapping[str, Any], spec: AdvancedCronJob
             yield from find_template_errors(pod, f"spec.template.{name}.spec.template")
 
 
-def _pull_errors(spec: Mapping[str, Any]) -> Iterator[Cause]:
+def _find_pull_errors(spec: Mapping[str, Any]) -> Iterator[Cause]:
     selector, pods = spec.get("selector"), spec.get("podSelector")
     if selector is not None:
         yield from _find_selector_errors(selector)

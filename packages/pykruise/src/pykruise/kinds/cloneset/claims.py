@@ -96,7 +96,7 @@ class ClaimPlan(msgspec.Struct, frozen=True, kw_only=True):
         announced = (claim for claim in claims if self.is_reused and claim.leaves_with != pod.uid)
         return msgspec.structs.replace(
             deletion,
-            before=tuple(_mark_step(claim, pod.uid, because=because) for claim in announced),
+            before=tuple(_build_mark_step(claim, pod.uid, because=because) for claim in announced),
             after=tuple(_delete_step(claim, because=f"its pod {pod.name} was deleted") for claim in claims),
         )
 
@@ -259,7 +259,7 @@ def _finish_deletions(snapshot: ReadableCloneSet) -> Iterator[CleanUp]:
             step = _delete_step(claim, because="its pod was deleted, so the claim must be deleted too")
             yield CleanUp(chain=Chain(subject=claim.name, steps=(step,)))
         elif claim.leaves_with and not claim.is_deleting:
-            step = _mark_step(claim, None, because="its pod stays, so the claim stays too")
+            step = _build_mark_step(claim, None, because="its pod stays, so the claim stays too")
             pod = active[claim.leaves_with]
             yield CleanUp(chain=Chain(subject=claim.name, steps=(step,)), staying_pod=pod)
 
@@ -295,7 +295,7 @@ def _create_step(document: Document, *, pod: str) -> Step:
     )
 
 
-def _mark_step(claim: ClaimView, pod_uid: str | None, *, because: str) -> Step:
+def _build_mark_step(claim: ClaimView, pod_uid: str | None, *, because: str) -> Step:
     """Mark a claim that will be deleted with the pod of this uid; None removes the mark.
 
     A pod and its claim cannot be deleted in one write. If the manager stops between the two writes, the mark tells the

@@ -298,7 +298,7 @@ def _plan_phases(snapshot: ReadableCloneSet, unrecorded: RevisionView | None) ->
     current = choose_current(snapshot.revisions, cloneset.status.current_revision, update=choice.revision)
     if not selector.matches(read_pod_labels(current.template)):
         problem = f"the labels of revision {current.name} do not match spec.selector"
-        return [_of_scale("spec.template.metadata.labels", problem)]
+        return [_make_scale_problem("spec.template.metadata.labels", problem)]
     ws = build_working_set(
         snapshot,
         limits=limits,
@@ -324,11 +324,13 @@ def _find_problems(snapshot: ReadableCloneSet) -> list[Problem]:
     try:
         selector = parse_selector(msgspec.to_builtins(spec.selector))
         if selector.is_empty:
-            problems.append(_of_scale("spec.selector", "is empty and would match every pod"))
+            problems.append(_make_scale_problem("spec.selector", "is empty and would match every pod"))
         elif not selector.matches(read_pod_labels(spec.template)):
-            problems.append(_of_scale("spec.template.metadata.labels", "do not match spec.selector"))
+            problems.append(
+                _make_scale_problem("spec.template.metadata.labels", "do not match spec.selector")
+            )
     except SelectorError as error:
-        problems.append(_of_scale("spec.selector", str(error)))
+        problems.append(_make_scale_problem("spec.selector", str(error)))
     if snapshot.groups.problem:
         problems.append(Problem(snapshot.groups.problem, condition=FAILED_SCALE))
     for problem in limits_of(spec)[1]:
@@ -340,7 +342,7 @@ def _choose_condition(field: str) -> str:
     return FAILED_UPDATE if field.startswith("spec.updateStrategy") else FAILED_SCALE
 
 
-def _of_scale(field: str, problem: str) -> Problem:
+def _make_scale_problem(field: str, problem: str) -> Problem:
     return Problem(str(FieldProblem(field, problem)), condition=FAILED_SCALE)
 
 

@@ -46,7 +46,7 @@ def make_spoke_rules(pods: PodLookup | None = None, *, resources_in_place: bool 
         causes += _find_type_errors(doc)
         causes += _find_deadline_errors(doc)
         if old is not None:
-            causes += _in_place_only_errors(doc, old, resources_in_place=resources_in_place)
+            causes += _find_in_place_only_errors(doc, old, resources_in_place=resources_in_place)
         return causes
 
     return SpokeRules(errors=errors, field_of=field_of)
@@ -121,7 +121,7 @@ def _find_deadline_errors(doc: Document) -> Iterator[Cause]:
         yield make_invalid_error(field, deadline_s, "must be greater than minReadySeconds")
 
 
-def _in_place_only_errors(doc: Document, old: Document, *, resources_in_place: bool) -> Iterator[Cause]:
+def _find_in_place_only_errors(doc: Document, old: Document, *, resources_in_place: bool) -> Iterator[Cause]:
     """Yield the errors of section 5.2: under InPlaceOnly, only fields can be changed that an in-place update can
     change.
     """

@@ -105,7 +105,7 @@ def errors_of(
     errors += find_selector_errors(given, kind=KIND)  # rules 3 to 5
     claims = [read_template_name(template) for template in spec.volume_claim_templates or ()]
     errors += find_pod_errors(given, kind=KIND, further_volumes=claims, stored=old)  # rules 6 to 8
-    errors += _scale_errors(spec)
+    errors += _find_scale_errors(spec)
     errors += _find_strategy_errors(spec)
     errors += check_size(doc, old, *WEIGHTS, most=MOST_WEIGHTS)
     if old is not None:
@@ -143,7 +143,7 @@ def _find_deadline_warnings(spec: CloneSetSpec) -> list[str]:
     ]
 
 
-def _scale_errors(spec: CloneSetSpec) -> Iterator[Cause]:
+def _find_scale_errors(spec: CloneSetSpec) -> Iterator[Cause]:
     """Yield the errors of rule 9, and errors of scaleStrategy.maxUnavailable. OpenKruise does not check this field,
     although an invalid value prevents the creation of pods.
     """
@@ -176,7 +176,7 @@ def _find_strategy_errors(spec: CloneSetSpec) -> Iterator[Cause]:
     if not spec.is_on_delete:
         yield from _find_rolling_errors(block, spec.replicas)
     if block.in_place_update_strategy is not None:
-        yield from _in_place_errors(block.in_place_update_strategy)
+        yield from _find_in_place_errors(block.in_place_update_strategy)
 
 
 def _find_rolling_errors(block: RollingUpdate, replicas: int) -> Iterator[Cause]:
@@ -225,7 +225,7 @@ def _resolve_amount(value: IntOrPercent | None, field: str, replicas: int) -> _S
         return _Scaled(0, [make_invalid_error(field, value, str(error))])
 
 
-def _in_place_errors(strategy: InPlaceUpdateStrategy) -> Iterator[Cause]:
+def _find_in_place_errors(strategy: InPlaceUpdateStrategy) -> Iterator[Cause]:
     """Yield the errors of rules 21 and 22."""
     path = f"{BLOCK}.inPlaceUpdateStrategy"
     parallelism = strategy.image_pre_download_parallelism

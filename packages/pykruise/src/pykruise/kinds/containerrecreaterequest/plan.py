@@ -94,7 +94,7 @@ def _note_turn(snapshot: RecreationSnapshot) -> Stage:
     is rounded up to whole seconds, so it is never too early.
     """
     since = WAITS if _is_behind_another(snapshot) else format_time(math.ceil(snapshot.turn_at))
-    patch = _request_patch(snapshot.request, {"metadata": {"annotations": {TURN_ANNOTATION: since}}})
+    patch = _build_request_patch(snapshot.request, {"metadata": {"annotations": {TURN_ANNOTATION: since}}})
     return _build_stage(Purpose.MARK_REQUEST, snapshot.request, patch)
 
 
@@ -374,7 +374,9 @@ def _plan_after_end(snapshot: RecreationSnapshot) -> Plan:
     if not request.is_deleting and ACTIVE_LABEL in request.labels:
         metadata["labels"] = {ACTIVE_LABEL: None}
     if metadata:
-        stages.append(_build_stage(Purpose.TIDY_UP, request, _request_patch(request, {"metadata": metadata})))
+        stages.append(
+            _build_stage(Purpose.TIDY_UP, request, _build_request_patch(request, {"metadata": metadata}))
+        )
     if request.is_deleting or stages:
         return Plan(stages=tuple(stages))
     over = explain_result(snapshot)
@@ -400,10 +402,10 @@ def _build_stage(purpose: Purpose, request: RequestView, action: Patch) -> Stage
 
 
 def _build_finalizers_patch(request: RequestView, wanted: tuple[str, ...]) -> Patch:
-    return _request_patch(request, {"metadata": {"finalizers": list(wanted)}})
+    return _build_request_patch(request, {"metadata": {"finalizers": list(wanted)}})
 
 
-def _request_patch(request: RequestView, body: Document) -> Patch:
+def _build_request_patch(request: RequestView, body: Document) -> Patch:
     return patch_object(CONTAINER_RECREATE_REQUESTS, request, body, unchanged=True)
 
 

@@ -70,7 +70,7 @@ _COLUMNS = (
 )
 
 
-def _reads(settings: DaemonSetSettings) -> Sequence[Views[Any]]:
+def _list_reads(settings: DaemonSetSettings) -> Sequence[Views[Any]]:
     return (
         *(POD_VIEWS, REVISION_VIEWS, NODE_VIEWS),
         *((PULL_JOB_VIEWS,) if settings.pre_download else ()),
@@ -178,7 +178,7 @@ KIND = Kind(
             name="daemonset",
             component="daemonset-controller",
             objects=DAEMON_SET_VIEWS,
-            reads=_reads,
+            reads=_list_reads,
             wakes=_list_wakes,
             snapshot=read_snapshot,
             object_of=lambda snapshot: snapshot.daemonset,

@@ -79,7 +79,7 @@ def _plan_phases(snapshot: ReadableDaemonSet, unrecorded: RevisionView | None) -
     revisions, choice = choose_revisions(snapshot)
     ws = DaemonSetWorkingSet(snapshot, spec=spec, revisions=revisions, overview=snapshot.overview)
     before = [
-        *_claim(snapshot),
+        *_claim_pods(snapshot),
         *store_revisions(snapshot, revisions, choice, unrecorded=unrecorded),
         *merge_pods(revisions, ws.pods),
     ]
@@ -120,7 +120,7 @@ def _plan_phases(snapshot: ReadableDaemonSet, unrecorded: RevisionView | None) -
     )
 
 
-def _claim(snapshot: DaemonSetSnapshot) -> list[Stage]:
+def _claim_pods(snapshot: DaemonSetSnapshot) -> list[Stage]:
     """Adopt orphans that the selector matches, and release controlled pods that it does not match.
 
     A person can isolate a pod by changing its labels, so a pod that no longer matches is released. A revision is never

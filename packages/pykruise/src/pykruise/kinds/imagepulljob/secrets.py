@@ -113,7 +113,7 @@ def sync_of(
             continue
         known = chosen.get(name)
         if known is None:
-            made = _copy_name(source.key, taken=[copy.name for copy in copies])
+            made = _choose_copy_name(source.key, taken=[copy.name for copy in copies])
             writes.append(_create_copy(source, Key(namespace, made), job))
             references.append(SecretReference(namespace=namespace, name=made, mode=BATCH))
         else:
@@ -149,7 +149,7 @@ def _match_copies(
     return chosen, surplus
 
 
-def _copy_name(source: Key, *, taken: Sequence[str]) -> str:
+def _choose_copy_name(source: Key, *, taken: Sequence[str]) -> str:
     """Return `<source>-<six hexadecimal digits>`. The result for a source is always the same, unless another object has
     this name.
     """

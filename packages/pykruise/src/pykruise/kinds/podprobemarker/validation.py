@@ -68,13 +68,13 @@ def _find_probes_errors(probes: list[ContainerProbe]) -> Iterator[Cause]:
     types: set[str] = set()
     for index, probe in enumerate(probes):
         path = f"spec.probes[{index}]"
-        yield from _name_errors(probe, path, names)
-        yield from _probe_errors(probe.probe, f"{path}.probe")
+        yield from _find_name_errors(probe, path, names)
+        yield from _find_probe_errors(probe.probe, f"{path}.probe")
         yield from _find_type_errors(probe, path, types)
         yield from _find_policy_errors(probe.marker_policy or (), f"{path}.markerPolicy")
 
 
-def _name_errors(probe: ContainerProbe, path: str, seen: set[str]) -> Iterator[Cause]:
+def _find_name_errors(probe: ContainerProbe, path: str, seen: set[str]) -> Iterator[Cause]:
     name = probe.name
     if not name:
         yield make_required_error(f"{path}.name")
@@ -104,7 +104,7 @@ def _find_type_errors(probe: ContainerProbe, path: str, seen: set[str]) -> Itera
     seen.add(type_)
 
 
-def _probe_errors(probe: Probe, path: str) -> Iterator[Cause]:
+def _find_probe_errors(probe: Probe, path: str) -> Iterator[Cause]:
     given = [
         (name, action)
         for name, action in (

@@ -48,7 +48,7 @@ def errors_of(
         *_find_amount_errors(spec),
         *_find_operation_errors(spec),
         *_find_ignored_selector_errors(given),
-        *(_change_errors(given, old.get("spec") or {}) if old is not None else ()),
+        *(_find_change_errors(given, old.get("spec") or {}) if old is not None else ()),
         *_find_conflict_errors(given, spec, others),
     ]
 
@@ -132,7 +132,7 @@ def _find_ignored_selector_errors(given: Mapping[str, Any]) -> Iterator[Cause]:
         )
 
 
-def _change_errors(new: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[Cause]:
+def _find_change_errors(new: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[Cause]:
     """Yield the errors of rule 14."""
     if any(not is_same(new.get(field), old.get(field)) for field in ("selector", "targetRef")):
         yield make_required_error(_WHOM, "selector and targetRef cannot be modified")

@@ -318,7 +318,7 @@ def _write(namespace: str, view: ReadableDistributionView, copy: CopyView | None
             resource=DISTRIBUTED[view.kind],
             key=Key(namespace, view.copy_name),
             patch_type=PatchType.STRATEGIC,
-            body=_update(view, copy),
+            body=_build_copy_patch(view, copy),
             uid=copy.uid,
             resource_version=str(copy.resource_version),
         ),
@@ -336,7 +336,7 @@ def _make_body(namespace: str, view: ReadableDistributionView) -> Document:
     return {**resource, "metadata": metadata}
 
 
-def _update(view: ReadableDistributionView, copy: CopyView) -> Document:
+def _build_copy_patch(view: ReadableDistributionView, copy: CopyView) -> Document:
     """Build a strategic merge patch that replaces the contents of the copy, and keeps labels, annotations, finalizers
     and owners that other writers added. The directive `$patch: replace` is set only for fields that the copy has,
     because the API server would drop a field with this directive if the copy lacks the field.

@@ -29,7 +29,7 @@ def list_wakes(settings: object) -> Sequence[Wake]:
     return (
         Wake(on=DISTRIBUTION_VIEWS, keys=_find_keys_of_distribution),
         Wake(on=NAMESPACE_VIEWS, keys=_find_keys_of_namespace),
-        *(Wake(on=views, keys=partial(_of_copy, kind)) for kind, views in COPY_VIEWS.items()),
+        *(Wake(on=views, keys=partial(_find_keys_of_copy, kind)) for kind, views in COPY_VIEWS.items()),
     )
 
 
@@ -64,7 +64,7 @@ def _is_target_as(old: NamespaceView, new: NamespaceView) -> bool:
     return old.labels == new.labels and old.is_deleting == new.is_deleting
 
 
-def _of_copy(kind: str, change: Change[CopyView], around: Around[object]) -> Iterator[Key]:
+def _find_keys_of_copy(kind: str, change: Change[CopyView], around: Around[object]) -> Iterator[Key]:
     """Keys of the distributions whose copies have this kind and name: the object is a copy, or prevents the creation of
     a copy with this name.
     """

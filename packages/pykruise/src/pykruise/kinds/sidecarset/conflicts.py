@@ -32,7 +32,7 @@ def find_conflict_errors(
     `given` is the spec as written, `base` the SidecarSet that this one is a canary of.
     """
     for other in sorted(_find_meeting(given, others, name, base), key=lambda sidecar_set: sidecar_set.name):
-        yield from _name_errors(given, other.spec, other.name)
+        yield from _find_name_errors(given, other.spec, other.name)
         yield from _find_volume_errors(given, other.spec, other.name)
         yield from _find_annotation_errors(spec, other.spec, other.name)
 
@@ -63,7 +63,7 @@ def _find_meeting(
         yield other
 
 
-def _name_errors(given: Mapping[str, Any], other: SidecarSetSpec, name: str) -> Iterator[Cause]:
+def _find_name_errors(given: Mapping[str, Any], other: SidecarSetSpec, name: str) -> Iterator[Cause]:
     for field, theirs in (("initContainers", other.init_containers), ("containers", other.containers)):
         taken = {their.get("name") for their in theirs or ()}
         for item in given.get(field) or ():

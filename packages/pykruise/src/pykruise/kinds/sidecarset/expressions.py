@@ -227,9 +227,9 @@ def _add(left: _Value, right: _Value) -> _Value:
 
 def _multiply(left: _Value, right: _Value) -> _Value:
     if isinstance(right, Fraction):
-        return left * right if isinstance(left, Fraction) else _scale(left, right)
+        return left * right if isinstance(left, Fraction) else _multiply_quantity(left, right)
     if isinstance(left, Fraction):
-        return _scale(right, left)
+        return _multiply_quantity(right, left)
     raise ResourceExpressionError("multiplies two quantities")
 
 
@@ -238,10 +238,10 @@ def _divide(left: _Value, right: _Value) -> _Value:
         raise ResourceExpressionError("divides by a quantity")
     if right == 0:
         raise ResourceExpressionError("divides by zero")
-    return left / right if isinstance(left, Fraction) else _scale(left, 1 / right)
+    return left / right if isinstance(left, Fraction) else _multiply_quantity(left, 1 / right)
 
 
-def _scale(quantity: Quantity, factor: Fraction) -> Quantity:
+def _multiply_quantity(quantity: Quantity, factor: Fraction) -> Quantity:
     """Multiply in whole thousandths, rounded towards zero."""
     family = quantity.family if quantity.family is Family.BINARY else Family.DECIMAL
     return Quantity(int(quantity.milli * factor) * _MILLI, family)

@@ -36,9 +36,11 @@ def find_sidecar_errors(spec: Mapping[str, Any], *, stored: Mapping[str, Any] | 
     ignored.
     """
     before = {container.get("name"): container for container in (stored or {}).get("containers") or ()}
-    errors = drop_stored_errors(_own_errors(spec, before), lambda: _own_errors(stored or {}, before))
+    errors = drop_stored_errors(
+        _find_own_errors(spec, before), lambda: _find_own_errors(stored or {}, before)
+    )
     if stored is not None:
-        errors += _update_errors(spec.get("containers") or [], before)
+        errors += _find_update_errors(spec.get("containers") or [], before)
     return errors
 
 
@@ -49,7 +51,7 @@ def find_settings_errors(spec: Mapping[str, Any]) -> Iterator[Cause]:
             yield from _find_injection_errors(value, f"spec.{name}[{index}]")
 
 
-def _own_errors(spec: Mapping[str, Any], before: Mapping[Any, Mapping[str, Any]]) -> list[Cause]:
+def _find_own_errors(spec: Mapping[str, Any], before: Mapping[Any, Mapping[str, Any]]) -> list[Cause]:
     """Errors that do not depend on the stored sidecars, except for hot sidecars. `before`: stored sidecars by name."""
     containers: Sequence[Mapping[str, Any]] = spec.get("containers") or []
     init: Sequence[Mapping[str, Any]] = spec.get("initContainers") or []
@@ -188,10 +190,10 @@ def _find_hot_name_errors(
     names = {str(entry.get("name")) for entry in (*containers, *init)}
     for index, container in enumerate(containers):
         if _is_hot(container) and container.get("name"):
-            yield from _pair_errors(str(container["name"]), f"spec.containers[{index}].name", names)
+            yield from _find_pair_errors(str(container["name"]), f"spec.containers[{index}].name", names)
 
 
-def _pair_errors(name: str, field: str, names: Collection[str]) -> Iterator[Cause]:
+def _find_pair_errors(name: str, field: str, names: Collection[str]) -> Iterator[Cause]:
     first, second = name_hot_pair(name)
     yield from (make_duplicate_error(field, twin) for twin in (first, second) if twin in names)
     if not is_dns1123_label(name):
@@ -204,7 +206,7 @@ def _pair_errors(name: str, field: str, names: Collection[str]) -> Iterator[Caus
 # Fields that an update must not change
 
 
-def _update_errors(
+def _find_update_errors(
     containers: Sequence[Mapping[str, Any]], stored: Mapping[Any, Mapping[str, Any]]
 ) -> Iterator[Cause]:
     for container in containers:

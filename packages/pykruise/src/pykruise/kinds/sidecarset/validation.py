@@ -66,7 +66,7 @@ def errors_of(
     name = metadata.get("name") or ""
     base = read_canary_base(annotations_of(doc))
     was = read_canary_base(annotations_of(old)) if old is not None else base
-    errors = [*_name_errors(metadata), *_find_canary_errors(base, spec, facts, name=name, was=was)]
+    errors = [*_find_name_errors(metadata), *_find_canary_errors(base, spec, facts, name=name, was=was)]
     if is_same(given, stored) and base == was and _has_same_options(doc, old):
         return errors
     errors += _find_updated_pods_errors(doc, spec)
@@ -81,7 +81,7 @@ def errors_of(
 # 5.1 Metadata and canaries
 
 
-def _name_errors(metadata: Mapping[str, Any]) -> Iterator[Cause]:
+def _find_name_errors(metadata: Mapping[str, Any]) -> Iterator[Cause]:
     yield from find_metadata_errors(metadata)
     name = metadata.get("name") or ""
     if name and not _NAME.fullmatch(name):
@@ -136,12 +136,12 @@ def _find_updated_pods_errors(doc: Mapping[str, Any], spec: SidecarSetSpec) -> I
 def _find_spec_errors(
     given: Mapping[str, Any], spec: SidecarSetSpec, facts: SidecarSetFacts, *, name: str
 ) -> Iterator[Cause]:
-    yield from _shape_errors(given, spec)
+    yield from _find_shape_errors(given, spec)
     if spec.revision_choice is not None:
         yield from _find_revision_errors(spec.revision_choice, facts, sidecarset=name)
 
 
-def _shape_errors(given: Mapping[str, Any], spec: SidecarSetSpec) -> Iterator[Cause]:
+def _find_shape_errors(given: Mapping[str, Any], spec: SidecarSetSpec) -> Iterator[Cause]:
     """Errors of selectors, and errors that concern all sidecars together."""
     if spec.update_type == ROLLING_UPDATE:
         for container in spec.init_containers or ():
@@ -212,7 +212,7 @@ def find_stored_errors(spec: SidecarSetSpec) -> list[Cause]:
     if read is None:
         return []
     return [
-        *_shape_errors(given, read),
+        *_find_shape_errors(given, read),
         *_find_choice_errors(read.revision_choice),
         *_find_strategy_errors(given, read.update_strategy),
         *find_settings_errors(given),

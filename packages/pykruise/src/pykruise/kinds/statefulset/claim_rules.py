@@ -42,7 +42,7 @@ async def find_claim_errors(
         if name not in by_name:
             errors.append(make_forbidden_error(f"{FIELD}[{name}].name", "a template cannot be renamed"))
             continue
-        errors += _shape_errors(template, by_name[name])
+        errors += _find_shape_errors(template, by_name[name])
         if _read_sizes(template) != _read_sizes(by_name[name]):
             resized.append(template)
     if resized:
@@ -60,7 +60,7 @@ def _read_sizes(template: Mapping[str, Any]) -> tuple[int, int]:
     return storage_of(resources.get("requests")), storage_of(resources.get("limits"))
 
 
-def _shape_errors(new: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[Cause]:
+def _find_shape_errors(new: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[Cause]:
     field = f"{FIELD}[{read_template_name(new)}]"
     wanted, there = (_read_spec(entry).get("storageClassName") for entry in (new, old))
     if None not in (wanted, there) and wanted != there:

@@ -219,12 +219,12 @@ def _plan_parallel_scale(ws: StatefulSetWorkingSet, gang: PodGang | None) -> Sca
                 )
                 break
     if exhausted:
-        result.notes.append(_limit_note(ws))
+        result.notes.append(_make_limit_note(ws))
     phase = result.build_phase(*_delete_surplus_together(ws), is_partial=is_partial)
     return Scale(phase=phase, exhausted=exhausted)
 
 
-def _limit_note(ws: StatefulSetWorkingSet) -> Note:
+def _make_limit_note(ws: StatefulSetWorkingSet) -> Note:
     limit = ws.limits.scale_max_unavailable
     message = (
         f"more pods are missing than scaleStrategy.maxUnavailable ({limit}) allows to create at the same time"
@@ -288,7 +288,7 @@ def _create_pod(
 ) -> None:
     revision = choice.choose_revision(slot)
     if slot.name in ws.snapshot.taken:
-        value.skipped[slot.name] = _name_taken(ws.snapshot.taken[slot.name], ws.snapshot.statefulset)
+        value.skipped[slot.name] = _explain_taken_name(ws.snapshot.taken[slot.name], ws.snapshot.statefulset)
         return
     if stale := find_stale_claim(ws, slot):
         message = f"is not created until PVC {stale.name} of its old pod is deleted"
@@ -313,7 +313,7 @@ def _create_pod(
     value.create.append(creation)
 
 
-def _name_taken(pod: PodView, statefulset: StatefulSetView) -> Reason:
+def _explain_taken_name(pod: PodView, statefulset: StatefulSetView) -> Reason:
     """Return the reason of a pod that cannot be created, because this other pod has its name."""
     name, owner = pod.name, pod.controller
     if owner is None:

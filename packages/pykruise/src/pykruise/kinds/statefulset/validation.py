@@ -111,7 +111,7 @@ def errors_of(
     errors += find_follow_errors(doc.get("metadata") or {}, given.get("template"))
     errors += find_option_conflicts(doc.get("metadata") or {}, given.get("template"), spec)
     errors += _find_node_option_errors((doc.get("metadata") or {}).get("annotations"), spec)
-    errors += _name_errors(doc.get("metadata") or {}, errors)  # rule 1
+    errors += _find_name_errors(doc.get("metadata") or {}, errors)  # rule 1
     errors += _find_management_errors(spec)  # rules 2, 3 and 7
     errors += _find_reserved_errors(spec)  # rules 4 to 6
     errors += _find_strategy_errors(spec)  # rules 8 to 19
@@ -120,7 +120,7 @@ def errors_of(
     errors += check_not_negative(spec.replicas, "spec.replicas")  # rule 21
     errors += find_selector_errors(given, kind=KIND)  # rules 22 to 24
     errors += find_pod_errors(
-        given, kind=KIND, further_volumes=_claim_volumes(spec), stored=old
+        given, kind=KIND, further_volumes=_list_claim_volumes(spec), stored=old
     )  # rules 25 to 27
     errors += _find_further_errors(spec)
     if old is not None:
@@ -131,11 +131,11 @@ def errors_of(
             mutable=MUTABLE,
             managed=managed,
         )
-        errors += _in_place_only_errors(doc, spec, old)  # section 5.2, number 5
+        errors += _find_in_place_only_errors(doc, spec, old)  # section 5.2, number 5
     return errors
 
 
-def _claim_volumes(spec: StatefulSetSpec) -> list[str]:
+def _list_claim_volumes(spec: StatefulSetSpec) -> list[str]:
     """Volumes that claims add to pods. They replace volumes of the template with the same name. Other rules report
     invalid names.
     """
@@ -160,7 +160,7 @@ def list_last_pod_names(doc: Mapping[str, Any]) -> list[str]:
     return [] if last is None else [format_pod_name(doc["metadata"]["name"], last)]
 
 
-def _name_errors(metadata: Mapping[str, Any], causes: list[Cause]) -> Iterator[Cause]:
+def _find_name_errors(metadata: Mapping[str, Any], causes: list[Cause]) -> Iterator[Cause]:
     """Names of pods are host names in DNS, so the name of the set must not contain dots. `causes` already contains
     other errors of the name.
     """
@@ -311,7 +311,7 @@ def _find_further_errors(spec: StatefulSetSpec) -> Iterator[Cause]:
         seen.add(name)
 
 
-def _in_place_only_errors(
+def _find_in_place_only_errors(
     doc: Mapping[str, Any], spec: StatefulSetSpec, old: Mapping[str, Any]
 ) -> Iterator[Cause]:
     """Yield an error if something other than images changes under InPlaceOnly, which never recreates pods."""

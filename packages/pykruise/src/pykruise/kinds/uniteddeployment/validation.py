@@ -108,7 +108,7 @@ def errors_of(
         [*_find_key_errors(given)], lambda: _find_key_errors((old or {}).get("spec") or {})
     )
     if old is not None:
-        errors += _update_errors(spec, old.get("spec") or {})
+        errors += _find_update_errors(spec, old.get("spec") or {})
     return errors
 
 
@@ -145,7 +145,7 @@ def _find_workload_template_errors(spec: UnitedDeploymentSpec) -> Iterator[Cause
         inner: Mapping[str, Any] = template["spec"]
         if name == CLONE_SET:
             continue
-        yield from _match_errors(selector, template, f"{path}.metadata.labels")
+        yield from _find_match_errors(selector, template, f"{path}.metadata.labels")
         if inner.get("replicas") is not None:
             yield make_invalid_error(
                 f"{path}.spec.replicas",
@@ -154,7 +154,7 @@ def _find_workload_template_errors(spec: UnitedDeploymentSpec) -> Iterator[Cause
             )
         yield from _find_template_strategy_errors(name, inner, f"{path}.spec")
         pod = inner.get("template") or {}
-        yield from _match_errors(selector, pod, f"{path}.spec.template.metadata.labels")
+        yield from _find_match_errors(selector, pod, f"{path}.spec.template.metadata.labels")
         if name != ADVANCED_STATEFUL_SET:
             yield from _find_pod_errors(pod, f"{path}.spec.template.spec")
 
@@ -167,7 +167,7 @@ def _parse_selector(spec: UnitedDeploymentSpec) -> Selector | None:
         return None
 
 
-def _match_errors(selector: Selector | None, holder: Mapping[str, Any], path: str) -> Iterator[Cause]:
+def _find_match_errors(selector: Selector | None, holder: Mapping[str, Any], path: str) -> Iterator[Cause]:
     labels = labels_of(holder)
     if selector is not None and not selector.matches(labels):
         yield make_invalid_shown_error(
@@ -216,25 +216,27 @@ def _find_pod_errors(template: Mapping[str, Any], path: str) -> Iterator[Cause]:
 
 def _find_allocation_errors(spec: UnitedDeploymentSpec) -> Iterator[Cause]:
     subsets = spec.subsets
-    problems = [cause for index, subset in enumerate(subsets) for cause in _size_errors(subset, index, spec)]
+    problems = [
+        cause for index, subset in enumerate(subsets) for cause in _find_size_errors(subset, index, spec)
+    ]
     yield from problems
     bounded = has_bounds(
         SubsetShare(name="", min_replicas=subset.min_replicas, max_replicas=subset.max_replicas)
         for subset in subsets
     )
     if bounded and any(subset.replicas is not None for subset in subsets):
-        yield _of_subsets(spec, "replicas cannot be used together with minReplicas or maxReplicas")
+        yield _make_subsets_error(spec, "replicas cannot be used together with minReplicas or maxReplicas")
     elif not problems and bounded:
         yield from _find_bounds_errors(spec, subsets)
     elif not problems and subsets:
         yield from _find_replicas_errors(spec, subsets)
 
 
-def _of_subsets(spec: UnitedDeploymentSpec, detail: str) -> Cause:
+def _make_subsets_error(spec: UnitedDeploymentSpec, detail: str) -> Cause:
     return make_invalid_error(SUBSETS, [subset.name for subset in spec.subsets], detail)
 
 
-def _size_errors(subset: Subset, index: int, spec: UnitedDeploymentSpec) -> Iterator[Cause]:
+def _find_size_errors(subset: Subset, index: int, spec: UnitedDeploymentSpec) -> Iterator[Cause]:
     errors: dict[str, int] = {}
     sizes = {
         "replicas": subset.replicas,
@@ -258,25 +260,25 @@ def _find_bounds_errors(spec: UnitedDeploymentSpec, subsets: Sequence[Subset]) -
     in this case one of the minimums is above its own maximum.
     """
     if spec.replicas is None:
-        yield _of_subsets(spec, "minReplicas and maxReplicas need spec.replicas")
+        yield _make_subsets_error(spec, "minReplicas and maxReplicas need spec.replicas")
     elif all(subset.max_replicas is not None for subset in subsets):
-        yield _of_subsets(spec, "at least one subset must not set maxReplicas")
+        yield _make_subsets_error(spec, "at least one subset must not set maxReplicas")
 
 
 def _find_replicas_errors(spec: UnitedDeploymentSpec, subsets: Sequence[Subset]) -> Iterator[Cause]:
     given = [subset.replicas for subset in subsets if subset.replicas is not None]
     if spec.replicas is None:
         if len(given) < len(subsets):
-            yield _of_subsets(spec, "spec.replicas is not set, so each subset must have replicas")
+            yield _make_subsets_error(spec, "spec.replicas is not set, so each subset must have replicas")
         return
     total = sum(resolve_amount(item, of=spec.replicas) for item in given)
     if total > spec.replicas:
-        yield _of_subsets(
+        yield _make_subsets_error(
             spec, f"the replicas of the subsets are {total} together, but spec.replicas is {spec.replicas}"
         )
     if len(given) == len(subsets) and total != spec.replicas:
         detail = f"the replicas of all subsets are {total} together, but spec.replicas is {spec.replicas}"
-        yield _of_subsets(spec, detail)
+        yield _make_subsets_error(spec, detail)
 
 
 # ── subsets ──────────────────────────────────────────────────────────────
@@ -324,7 +326,7 @@ def _find_strategy_errors(spec: UnitedDeploymentSpec) -> Iterator[Cause]:
 # ── updates ──────────────────────────────────────────────────────────────
 
 
-def _update_errors(spec: UnitedDeploymentSpec, old: Mapping[str, Any]) -> Iterator[Cause]:
+def _find_update_errors(spec: UnitedDeploymentSpec, old: Mapping[str, Any]) -> Iterator[Cause]:
     stored, _ = read_spec({"selector": {}, **old})
     if stored is None:
         return

@@ -61,7 +61,7 @@ def _find_owner_key(workload: SubsetWorkload) -> Key | None:
 def _enqueue_by_pod(change: Change[PodView], around: Around[UnitedSettings]) -> Iterator[Key]:
     """Enqueue the UnitedDeployment when a change affects its counts of pods or their scheduling."""
     old, new = change.old, change.new
-    if old is not None and new is not None and _counts_equally(old, new):
+    if old is not None and new is not None and _is_counted_equally(old, new):
         return
     pod = change.latest
     if pod.controller is None:
@@ -83,7 +83,7 @@ def _enqueue_by_pod(change: Change[PodView], around: Around[UnitedSettings]) -> 
         yield key
 
 
-def _counts_equally(old: PodView, new: PodView) -> bool:
+def _is_counted_equally(old: PodView, new: PodView) -> bool:
     return (
         old.labels == new.labels
         and old.is_active == new.is_active

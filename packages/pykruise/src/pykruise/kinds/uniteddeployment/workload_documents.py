@@ -191,7 +191,7 @@ def change_of(workload: SubsetWorkload, wanted: WantedWorkload) -> Document | No
     """
     is_applied = workload.revision == wanted.revision and _has_patch(workload, wanted.subset.patch)
     if is_applied:
-        return _change_numbers(workload, wanted)
+        return _build_changed_numbers(workload, wanted)
     labels, annotations = _build_labels(wanted), _build_annotations(wanted)
     old = {
         "metadata": {"labels": dict(workload.labels), "annotations": dict(workload.annotations)},
@@ -224,7 +224,7 @@ def _has_patch(workload: SubsetWorkload, patch: Any) -> bool:
         return False
 
 
-def _change_numbers(workload: SubsetWorkload, wanted: WantedWorkload) -> Document | None:
+def _build_changed_numbers(workload: SubsetWorkload, wanted: WantedWorkload) -> Document | None:
     spec: Document = {}
     if workload.replicas != wanted.replicas:
         spec["replicas"] = wanted.replicas

@@ -70,7 +70,7 @@ def errors_of(
     if len(spec.subsets) > MOST_SUBSETS and (old is None or old.subsets != spec.subsets):
         errors.append(make_too_many_error("spec.subsets", len(spec.subsets), MOST_SUBSETS))
     errors += _find_strategy_errors(spec)
-    errors += _filter_errors(spec)
+    errors += _find_filter_errors(spec)
     if old is not None and has_target and target_of(old) != target_of(spec):
         detail = "group, kind and name of the workload cannot be changed"
         errors.append(make_invalid_error(TARGET, _format_target(spec), detail))
@@ -228,7 +228,7 @@ def _find_strategy_errors(spec: WorkloadSpreadSpec) -> Iterator[Cause]:
         yield make_invalid_error(f"{path}.adaptive.rescheduleCriticalSeconds", seconds, detail)
 
 
-def _filter_errors(spec: WorkloadSpreadSpec) -> Iterator[Cause]:
+def _find_filter_errors(spec: WorkloadSpreadSpec) -> Iterator[Cause]:
     if spec.target_filter is not None:
         selector = msgspec.to_builtins(spec.target_filter.selector)
         yield from find_label_selector_errors(selector, "spec.targetFilter")

@@ -95,7 +95,7 @@ def _explain_failure(
 ) -> Reason:
     """Return the obstacle of a pull that failed: the limit that ended it, a missing secret, or the agent's message."""
     said = status.message or "the agent reported no reason"
-    if (ended := _limit_that_ended(entry, status)) is not None:
+    if (ended := _find_ending_limit(entry, status)) is not None:
         limit, seconds = ended
         words = f"image {image.reference} was not pulled within {limit} ({seconds} s): {said}"
         return Reason(Code.IMAGE_PULL, words, remedy_of_limit(limit))
@@ -124,7 +124,7 @@ def _describe_remedy_without_job(
 ) -> str:
     """Return the remedy for an entry that no job requested: a person wrote it into the NodeImage."""
     tag = f"tag {image.tag} of {image.name} in NodeImage {node}"
-    if (ended := _limit_that_ended(entry, status)) is not None:
+    if (ended := _find_ending_limit(entry, status)) is not None:
         field = f"pullPolicy.{ended[0].rpartition('.')[2]}"
         return f"raise {field} of {tag}, and raise version of this tag by 1{_PULLS_AGAIN.format(node)}"
     login = (
@@ -146,7 +146,7 @@ def remedy_of_limit(field: str) -> str:
     return f"create the job again with a higher {field}: the pull takes longer than this limit"
 
 
-def _limit_that_ended(entry: TagSpec, status: TagStatus) -> tuple[str, int] | None:
+def _find_ending_limit(entry: TagSpec, status: TagStatus) -> tuple[str, int] | None:
     """Return the field of a job and its value, when the pull ended because it took so long. None if the pull ended for
     another reason.
     """

@@ -240,10 +240,10 @@ def _scatter_one(
     all_matched -= 1
     rest = 0
     if _to_float32(all_others / all_matched) >= _to_float32(len(others) / len(matched)):
-        size, other_size = _group_sizes(len(matched), len(others))
+        size, other_size = _compute_group_sizes(len(matched), len(others))
         groups = min(len(matched), len(others))
     else:
-        size, other_size = _group_sizes(all_matched, all_others)
+        size, other_size = _compute_group_sizes(all_matched, all_others)
         groups = min(len(matched) // size, len(others) // other_size)
         rest = len(others) - groups * other_size
     result, others = others[:rest], others[rest:]
@@ -253,7 +253,7 @@ def _scatter_one(
     return [*result, *matched[groups * size :], *others[groups * other_size :], last]
 
 
-def _group_sizes(first_count: int, second_count: int) -> tuple[int, int]:
+def _compute_group_sizes(first_count: int, second_count: int) -> tuple[int, int]:
     """Sizes of the two parts of one group, half rounded away from zero."""
     smaller = min(first_count, second_count)
     return (2 * first_count + smaller) // (2 * smaller), (2 * second_count + smaller) // (2 * smaller)
