@@ -65,7 +65,7 @@ def chain_of(decision: Decision) -> Chain:
         case SpecifyPod():
             steps = (_specify_step(decision),)
         case SpendBudget():
-            steps = (_spend_step(decision),)
+            steps = (_build_spend_step(decision),)
         case Chain():
             return decision
         case _:
@@ -151,7 +151,7 @@ def _build_change_step(decision: ChangePod) -> Step:
     )
 
 
-def _spend_step(decision: SpendBudget) -> Step:
+def _build_spend_step(decision: SpendBudget) -> Step:
     pods = [pod.name for pod in decision.pods]
     action = spend_for_updates(decision.budget, pods, now=decision.now)
     count = format_count(len(pods), "of its pods is", "of its pods are")

@@ -93,7 +93,7 @@ def plan_broadcastjob(snapshot: BroadcastJobSnapshot) -> Plan:
         return make_refused_plan([f"spec.parallelism: {error}"])
     if job.is_finished and not job.status.completion_time:
         policy = msgspec.structs.replace(policy, ttl_s=None)  # the end time is unknown, so the job is kept
-    decision = decide_fan_out(targets.targets, policy, _run_of(snapshot), now=snapshot.now)
+    decision = decide_fan_out(targets.targets, policy, _build_run(snapshot), now=snapshot.now)
     if job.is_finished:
         return _plan_after_end(snapshot, targets, decision)
     return _plan_before_end(snapshot, targets, decision, policy)
@@ -119,7 +119,7 @@ def policy_of(spec: BroadcastJobSpec, *, desired: int) -> JobPolicy:
     )
 
 
-def _run_of(snapshot: ReadableBroadcastJob) -> JobRun:
+def _build_run(snapshot: ReadableBroadcastJob) -> JobRun:
     job = snapshot.job
     started_at = parse_optional_time(job.status.start_time)
     finished_at = parse_optional_time(job.status.completion_time) if job.is_finished else None
@@ -337,7 +337,7 @@ def _plan_paused(
     job = snapshot.job
     status = _build_changed_status(job, compute_status(snapshot, decision.counts, phase=PAUSED))
     failed = _find_failed_pods(targets)
-    paused = explain_pause(policy, _run_of(snapshot), field=_DEADLINE, now=snapshot.now)
+    paused = explain_pause(policy, _build_run(snapshot), field=_DEADLINE, now=snapshot.now)
     if failed and policy.on_failure is OnFailure.PAUSE:
         return Plan(
             status=status,

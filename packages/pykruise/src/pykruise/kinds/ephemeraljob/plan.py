@@ -83,7 +83,7 @@ def plan_ephemeraljob(snapshot: EphemeralJobSnapshot) -> Plan:
         if job.containers
         else (),
         _build_policy(snapshot.job.spec),
-        _run_of(snapshot),
+        _build_run(snapshot),
         now=snapshot.now,
     )
     if job.status.completion_time:
@@ -101,7 +101,7 @@ def _build_policy(spec: EphemeralJobSpec) -> JobPolicy:
     )
 
 
-def _run_of(snapshot: EphemeralJobSnapshot) -> JobRun:
+def _build_run(snapshot: EphemeralJobSnapshot) -> JobRun:
     status = snapshot.job.status
     started_at = parse_optional_time(status.start_time)
     finished_at = parse_optional_time(status.completion_time)
@@ -226,7 +226,7 @@ def _plan_before_end(
     )
     document = document_of(status)
     obstacles = _find_obstacles(job, pods, snapshot.now, untargeted)
-    paused = explain_pause(_build_policy(job.spec), _run_of(snapshot), field=_DEADLINE, now=snapshot.now)
+    paused = explain_pause(_build_policy(job.spec), _build_run(snapshot), field=_DEADLINE, now=snapshot.now)
     startable = [name for name in decision.start if name not in untargeted]
     now = startable[:MOST_AT_ONCE]
     chosen = set(now)

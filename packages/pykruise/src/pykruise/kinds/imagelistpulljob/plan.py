@@ -71,7 +71,7 @@ def plan_imagelistpulljob(snapshot: ImageListPullJobSnapshot) -> Plan:
     targets = [
         FanOutTarget(name=image, state=state_of(own.get(image))) for image in dict.fromkeys(spec.images)
     ]
-    decision = decide_fan_out(targets, _build_policy(spec), _run_of(snapshot), now=snapshot.now)
+    decision = decide_fan_out(targets, _build_policy(spec), _build_run(snapshot), now=snapshot.now)
     if job.status.completion_time:
         return _plan_after_end(job, own, decision)
     stages = (
@@ -95,7 +95,7 @@ def _build_policy(spec: ImageListPullJobSpec) -> JobPolicy:
     return JobPolicy(ends=done.type != "Never", ttl_s=done.ttl_seconds_after_finished)
 
 
-def _run_of(snapshot: ReadableImageListPullJob) -> JobRun:
+def _build_run(snapshot: ReadableImageListPullJob) -> JobRun:
     """Return the times of the job. Any start time is right: only a deadline depends on it, and the list has none."""
     ended = snapshot.job.status.completion_time
     finished_at = parse_optional_time(ended)

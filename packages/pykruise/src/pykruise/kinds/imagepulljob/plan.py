@@ -91,7 +91,7 @@ def plan_imagepulljob(snapshot: ImagePullJobSnapshot) -> Plan:
     except ValueError as error:
         return make_refused_plan([f"spec.parallelism: {error}"])
     targets = targets_of(snapshot, job.image)
-    decision = decide_fan_out(targets, policy, _run_of(snapshot), now=snapshot.now)
+    decision = decide_fan_out(targets, policy, _build_run(snapshot), now=snapshot.now)
     if decision.finish is not None:
         return Plan(status=_to_document(finish_status(snapshot, targets, decision, decision.finish)))
     return _plan_run(snapshot, job.image, targets, policy, decision)
@@ -110,7 +110,7 @@ def policy_of(spec: ImagePullJobSpec) -> JobPolicy:
     )
 
 
-def _run_of(snapshot: ImagePullJobSnapshot) -> JobRun:
+def _build_run(snapshot: ImagePullJobSnapshot) -> JobRun:
     started_at = parse_optional_time(snapshot.job.status.start_time)
     return JobRun(started_at=snapshot.now if started_at is None else started_at)
 
