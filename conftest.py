@@ -169,7 +169,7 @@ def few_keys() -> Iterator[None]:
     """Webhooks make an RSA key for every authority and certificate, 70 ms each: here the same few, in turn."""
     made = list[rsa.RSAPrivateKey]()
     number = itertools.count()
-    make = certificate_work._new_key
+    make = certificate_work._make_key
 
     def next_key() -> rsa.RSAPrivateKey:
         if len(made) < KEYS:
@@ -177,7 +177,7 @@ def few_keys() -> Iterator[None]:
         return made[next(number) % len(made)]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(certificate_work, "_new_key", next_key)
+        patch.setattr(certificate_work, "_make_key", next_key)
         yield
 
 

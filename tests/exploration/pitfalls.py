@@ -142,7 +142,7 @@ PITFALLS = (
     Pitfall(
         "in order, two pods wait for each other on their way out",
         "statefulset.md LIFT-18, lifecycle.md 9.1.7",
-        ((set_scale, "_surplus_in_order", _one_after_the_other_waits),),
+        ((set_scale, "_delete_surplus_in_order", _one_after_the_other_waits),),
         _hooked("StatefulSet", 2, "preDelete", begin=_scaled(0)),
         seed=6,
     ),

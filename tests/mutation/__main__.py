@@ -1,7 +1,7 @@
 """Mutants of files that contain decisions, and a list of those that no test detects.
 
 make mutate FILES=kinds/cloneset            a folder or file of packages/pykruise/src/pykruise
-python -m mutation kinds/cloneset/scale.py --only "_keep" --seeds 40
+python -m mutation kinds/cloneset/scale.py --only "_keep_pods" --seeds 40
 
 files ──▶ mutants ──▶ those whose lines a test runs ──▶ tests, seeds, worlds that run these lines, the cheapest first,
 each in a copy of a prepared process ──▶ caught by …, explained (explained.toml), or listed as a survivor

@@ -213,7 +213,7 @@ MUTATIONS: dict[str, tuple[Change, ...]] = {
             lambda original: lambda pods, **given: original(pods, **{**given, "min_ready_seconds": 0}),
         ),
     ),
-    "surplus pods of the wrong revision are deleted": ((scale, "_victims", _swapped_victims),),
+    "surplus pods of the wrong revision are deleted": ((scale, "_select_victims", _swapped_victims),),
     "a lost answer counts as a failure": ((execute.Executor, "_write", _write_once),),
     "a conflict is not followed by a read": ((execute.Executor, "_look", _without_look),),
     "pods that can be updated in place are recreated": (
@@ -254,10 +254,10 @@ MUTATIONS: dict[str, tuple[Change, ...]] = {
         ),
     ),
     "a rollout ends while pods have the old revision": (
-        (status, "_current", lambda _original: lambda ws, _counted: ws.update.name),
+        (status, "_choose_current_revision", lambda _original: lambda ws, _counted: ws.update.name),
     ),
     "updates include pods that already wait for deletion": (
-        (update, "_within_budget", lambda _original: lambda ws, wanted, numbers, target: wanted),
+        (update, "_select_within_budget", lambda _original: lambda ws, wanted, numbers, target: wanted),
     ),
 }
 
@@ -346,7 +346,11 @@ STATEFULSET: dict[str, tuple[Change, ...]] = {
     ),
     "StatefulSet: minReadySeconds is ignored": (_set_limits(min_ready_seconds=lambda _limits: 0),),
     "StatefulSet: ordered pods are created all at the same time": (
-        (set_scale, "_ordered", lambda _original: lambda ws, _never_ready: set_scale._parallel(ws)),
+        (
+            set_scale,
+            "_plan_ordered_scale",
+            lambda _original: lambda ws, _never_ready: set_scale._plan_parallel_scale(ws),
+        ),
     ),
     "StatefulSet: reserved ordinals are used": ((set_working_set, "reserved_of", always(Reserved())),),
     "StatefulSet: lost pods are recreated with the new revision": (

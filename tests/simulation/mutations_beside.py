@@ -71,13 +71,13 @@ WORKLOADSPREAD: dict[str, tuple[Change, ...]] = {
         (object_reader, "_conditional", _without_version),
     ),
     "WorkloadSpread: the status forgets the pods that are being created": (
-        (spread_status, "_entry", _without_creating),
+        (spread_status, "_build_entry", _without_creating),
     ),
     "WorkloadSpread: the status overwrites what admission wrote": (
         (WORKLOAD_SPREAD.control, "is_status_shared", lambda _original: False),
     ),
     "WorkloadSpread: pods of a subset are not bound to its nodes": (
-        (spread_injection, "_placed", lambda _original: lambda spec, _subset: dict(spec)),
+        (spread_injection, "_add_placement", lambda _original: lambda spec, _subset: dict(spec)),
     ),
     "WorkloadSpread: the pods of the last subset have the highest deletion cost": (
         (
@@ -146,7 +146,7 @@ SIDECARSET: dict[str, tuple[Change, ...]] = {
     "SidecarSet: the update selector is ignored": ((sidecar_plan, "choose", _for_all_pods),),
     "SidecarSet: the pod's own containers are also changed": ((sidecar_plan, "upgrade_patch", _with_app),),
     "SidecarSet: pods are upgraded although more than images changed": (
-        (sidecar_managed, "_upgradable", always("yes")),
+        (sidecar_managed, "_decide_upgradable", always("yes")),
     ),
 }
 
@@ -196,7 +196,7 @@ PODUNAVAILABLEBUDGET: dict[str, tuple[Change, ...]] = {
         (budget_snapshot, "_is_late", always(False)),
     ),
     "PodUnavailableBudget: released pods enqueue no budget": (
-        (budget_wakes, "_means_of", lambda _original: lambda pod: pod.labels),
+        (budget_wakes, "_list_matching_facts", lambda _original: lambda pod: pod.labels),
     ),
     "PodUnavailableBudget: unavailable pods are protected": (
         (budgets, "is_counted_as_available", always(True)),

@@ -24,7 +24,7 @@ async def _as_wanted(distribution: Any, read: Any, known: Any) -> dict[str, str]
     """Nothing is read: each copy is assumed to be correct."""
     known.read = {
         copy.namespace: replace(copy, content=distribution.content)
-        for copy in snapshot._copies(distribution, read)
+        for copy in snapshot._list_copies_by_name(distribution, read)
         if distribution.owns(copy.controller)
     }
     return {}
@@ -88,9 +88,9 @@ RESOURCEDISTRIBUTION: dict[str, tuple[Change, ...]] = {
     "ResourceDistribution: copies are written without a precondition": (
         (plan, "_write", _without_preconditions),
     ),
-    "ResourceDistribution: labels of users are removed": ((plan, "_update", _labels_replaced),),
+    "ResourceDistribution: labels of users are removed": ((plan, "_build_copy_patch", _labels_replaced),),
     "ResourceDistribution: stringData is ignored in the comparison": ((view, "content_of", _as_written),),
-    "ResourceDistribution: a copy enqueues no distribution": ((wakes, "_of_copy", always(())),),
+    "ResourceDistribution: a copy enqueues no distribution": ((wakes, "_find_keys_of_copy", always(())),),
     "ResourceDistribution: a namespace enqueues no distribution": (
         (KIND.control, "wakes", _deaf_to_namespaces),
     ),
@@ -116,7 +116,7 @@ RESOURCEDISTRIBUTION: dict[str, tuple[Change, ...]] = {
     "ResourceDistribution: each status has new times": (
         (
             status,
-            "_condition",
+            "_build_condition",
             lambda original: lambda type_, failed, _stored, now: original(type_, failed, None, now),
         ),
     ),

@@ -36,7 +36,7 @@ def _policy(
 
 
 def _list_policy(change: Callable[[JobPolicy], JobPolicy]) -> Change:
-    return _policy(change, where=list_plan, name="_policy_of")
+    return _policy(change, where=list_plan, name="_build_policy")
 
 
 def _by_any_answer(original: Any) -> Any:
@@ -90,7 +90,7 @@ IMAGEPULLJOB: dict[str, tuple[Change, ...]] = {
     "ImagePullJob: the time to live is ignored": (
         (
             pull_plan,
-            "_time_to_live",
+            "_compute_time_to_live",
             lambda original: lambda snapshot: None if original(snapshot) is None else 0.0,
         ),
     ),
@@ -122,7 +122,7 @@ IMAGEPULLJOB: dict[str, tuple[Change, ...]] = {
     ),
     "ImagePullJob: a new pod enqueues no job": ((IMAGE_PULL_JOB.control, "wakes", _deaf_to("Pod")),),
     "NodeImage: entries of deleted jobs are kept": ((entries, "_is_owner", always(True)),),
-    "NodeImage: entries never expire": ((entries, "_time_left", always(None)),),
+    "NodeImage: entries never expire": ((entries, "_compute_time_left", always(None)),),
     "NodeImage: entries are deleted while their job runs": ((entries, "_is_running", always(False)),),
     "NodeImage: an ended job enqueues no NodeImage": (
         (NODE_IMAGE.control, "wakes", _deaf_to("ImagePullJob")),

@@ -90,7 +90,7 @@ BROADCASTJOB: dict[str, tuple[Change, ...]] = {
     "BroadcastJob: the time to live is ignored": (
         _policy(lambda policy: replace(policy, ttl_s=None if policy.ttl_s is None else 0)),
     ),
-    "BroadcastJob: a failed job leaves pods running": ((fan_out, "_to_stop", always(())),),
+    "BroadcastJob: a failed job leaves pods running": ((fan_out, "_select_to_stop", always(())),),
     "BroadcastJob: a new node enqueues no job": ((BROADCAST_JOB.control, "wakes", _deaf_to_nodes),),
 }
 
@@ -208,7 +208,7 @@ def _alike(*fields: str) -> Callable[[Any], Any]:
 
 
 def _policy_of_ephemeral(change: Callable[[JobPolicy], JobPolicy]) -> Change:
-    return ephemeral_plan, "_policy_of", _afterwards(change)
+    return ephemeral_plan, "_build_policy", _afterwards(change)
 
 
 EPHEMERALJOB: dict[str, tuple[Change, ...]] = {
@@ -225,27 +225,27 @@ EPHEMERALJOB: dict[str, tuple[Change, ...]] = {
     "EphemeralJob: replicas is ignored": (
         (
             ephemeral_plan,
-            "_targets",
+            "_select_targets",
             lambda original: lambda job, spec, pods: original(job, replace(spec, replicas=None), pods),
         ),
     ),
     "EphemeralJob: the youngest pods are first": (
         (
             ephemeral_plan,
-            "_targets",
+            "_select_targets",
             lambda original: lambda job, spec, pods: original(job, spec, pods[::-1]),
         ),
     ),
     "EphemeralJob: pods with containers of other jobs are included": (
-        (ephemeral_plan, "_targets", lambda _original: lambda _job, _spec, pods: pods),
+        (ephemeral_plan, "_select_targets", lambda _original: lambda _job, _spec, pods: pods),
     ),
     "EphemeralJob: containers get no mark of their job": (
-        (ephemeral_plan, "_marked", lambda _original: lambda container, _uid: container),
+        (ephemeral_plan, "_mark_container", lambda _original: lambda container, _uid: container),
     ),
     "EphemeralJob: a mark in the template is kept": (
         (
             ephemeral_plan,
-            "_marked",
+            "_mark_container",
             lambda _original: (
                 lambda container, uid: {
                     **container,
@@ -265,14 +265,14 @@ EPHEMERALJOB: dict[str, tuple[Change, ...]] = {
         ),
     ),
     "EphemeralJob: failed containers are not counted": (
-        (ephemeral_plan, "_tally", _afterwards(lambda tally: replace(tally, failed=0))),
+        (ephemeral_plan, "_count_states", _afterwards(lambda tally: replace(tally, failed=0))),
     ),
     "EphemeralJob: an ended job continues": ((EPHEMERAL_JOB.control, "plan", _never_over),),
     "EphemeralJob: a status is merged into a later one": (
         (EPHEMERAL_JOB.control, "is_status_shared", lambda _original: False),
     ),
     "EphemeralJob: the finalizer is not removed": ((ephemeral_plan, "_release", always(())),),
-    "EphemeralJob: a pod enqueues no job": ((ephemeral_kind, "_jobs_of", always(())),),
+    "EphemeralJob: a pod enqueues no job": ((ephemeral_kind, "_find_jobs_of_pod", always(())),),
     "EphemeralJob: an ended container enqueues no job": (
         (ephemeral_kind, "_is_alike", _alike("is_active", "labels")),
     ),

@@ -127,7 +127,7 @@ def _any_labels(original: Any) -> Any:
 
     def of_pod(change: Any, around: Any) -> Any:
         old, new = change.old, change.new
-        if old is None or new is None or wakes._pod_facts(old) != wakes._pod_facts(new):
+        if old is None or new is None or wakes._list_pod_facts(old) != wakes._list_pod_facts(new):
             yield from original(change, around)
 
     return of_pod
@@ -146,7 +146,7 @@ PODPROBEMARKER: dict[str, tuple[Change, ...]] = {
         (entries, "split_name", _by_ending),
     ),
     "PodProbeMarker: a changed address of a pod is ignored": ((plan, "build_entries_after", _first_address),),
-    "PodProbeMarker: names of ports are not resolved": ((entries, "_port_of", always(None)),),
+    "PodProbeMarker: names of ports are not resolved": ((entries, "_find_port", always(None)),),
     "PodProbeMarker: a marker gets no finalizer": (_without(Purpose.HOLD_MARKER),),
     "PodProbeMarker: the finalizer is removed before the probes": (
         (
@@ -165,7 +165,9 @@ PODPROBEMARKER: dict[str, tuple[Change, ...]] = {
     "NodePodProbe: a NodePodProbe without a node is not deleted": ((node_plan, "_delete_object", _as_plan),),
     "NodePodProbe: a node enqueues no NodePodProbe": (_deaf_to(NODE_POD_PROBE, "Node"),),
     "NodePodProbe: a marker enqueues no NodePodProbe": (_deaf_to(NODE_POD_PROBE, "PodProbeMarker"),),
-    "NodePodProbe: an unknown result counts as success": ((probe_marks, "_changed", _unknown_is_success),),
+    "NodePodProbe: an unknown result counts as success": (
+        (probe_marks, "_build_changed_condition", _unknown_is_success),
+    ),
     "NodePodProbe: labels of the opposite result are not removed": ((probe_marks._Keys, "add", _set_only),),
     "NodePodProbe: a removal overrides a label that another result sets": (
         (probe_marks._Keys, "add", _unset_wins),

@@ -30,14 +30,14 @@ def _without_times(message: str) -> Change:
     def changed(original: Any) -> Any:
         return lambda snapshot: ((said, left) for said, left in original(snapshot) if said != message)
 
-    return plan, "_times_left", changed
+    return plan, "_list_times_left", changed
 
 
 def _never_ends(message: str) -> Change:
     def changed(original: Any) -> Any:
         return lambda snapshot, said: Plan() if said == message else original(snapshot, said)
 
-    return plan, "_ending", changed
+    return plan, "_plan_end", changed
 
 
 def _with_spec(**fields: Any) -> Change:
@@ -175,7 +175,9 @@ CONTAINERRECREATEREQUEST: dict[str, tuple[Change, ...]] = {
     "ContainerRecreateRequest: a request starts before the running one ends": (
         _of_phase({"": 0, "Pending": 0, "Recreating": 1}),
     ),
-    "ContainerRecreateRequest: changes of the spec are accepted": ((admission, "_changed", always(None)),),
+    "ContainerRecreateRequest: changes of the spec are accepted": (
+        (admission, "_check_immutable_fields", always(None)),
+    ),
     "ContainerRecreateRequest: admission does not record earlier restarts": (
         (admission, "_with_context", _without_context),
     ),

@@ -95,12 +95,14 @@ PERSISTENTPODSTATE: dict[str, tuple[Change, ...]] = {
     "PersistentPodState: required labels are not injected": (
         (StateView, "required_keys", lambda _original: property(lambda _self: ())),
     ),
-    "PersistentPodState: preferred labels are not injected": ((injection, "_preferred", always([])),),
+    "PersistentPodState: preferred labels are not injected": (
+        (injection, "_build_preferred_terms", always([])),
+    ),
     "PersistentPodState: a generated object does not follow its annotations": (
-        (plan, "_changes", always([])),
+        (plan, "_plan_changes", always([])),
     ),
     "PersistentPodState: a generated object is not deleted without its annotation": (
-        (plan, "_generation", _never_goes),
+        (plan, "_plan_generation", _never_goes),
     ),
     "PersistentPodState: a pod enqueues no object": (_deaf_to("Pod"),),
     "PersistentPodState: a node enqueues no object": (_deaf_to("Node"),),

@@ -50,7 +50,7 @@ def _deletes_all(original: Any) -> Any:
 
 
 UNITEDDEPLOYMENT: dict[str, tuple[Change, ...]] = {
-    "UnitedDeployment: growing workloads are written first": ((plan, "_stages", _grows_first),),
+    "UnitedDeployment: growing workloads are written first": ((plan, "_plan_stages", _grows_first),),
     "UnitedDeployment: each subset gets one additional pod": ((working_set, "allocate", _one_more),),
     "UnitedDeployment: workloads of removed subsets are not deleted": (
         (working_set, "ownership_of", _keeps_all),
@@ -64,7 +64,7 @@ UNITEDDEPLOYMENT: dict[str, tuple[Change, ...]] = {
         (plan, "_store_closed_first", lambda _original: lambda *_args: iter(())),
     ),
     "UnitedDeployment: a rollout never ends": (
-        (status, "_current", lambda _original: lambda seen, **_: seen.current),
+        (status, "_choose_current_revision", lambda _original: lambda seen, **_: seen.current),
     ),
     "UnitedDeployment: templates are not applied to existing workloads": (
         (

@@ -38,7 +38,12 @@ FINITE = {
     *("merged_lists.py:_leads_to_merged", "kustomize.py:_is_merged"),
     *("disabled_fields.py:_holds_gated", "disabled_fields.py:_reached", "fact_series.py:_differences"),
     *("fact_series.py:read_series", "releases.py:_gates", "releases.py:release_of"),
-    *("__init__.py:_crd", "__init__.py:_folders_in", "__init__.py:_kind", "__init__.py:_shown"),
+    *(
+        "__init__.py:_build_crd",
+        "__init__.py:_list_folders_in",
+        "__init__.py:_load_kind",
+        "__init__.py:_load_shown",
+    ),
 }
 """Functions of parts of the program: types, modules, definitions. None takes data of users or servers."""
 

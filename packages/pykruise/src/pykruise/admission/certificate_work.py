@@ -65,22 +65,22 @@ def renew_certificates(stored: Certificates | None, *, host: str, now: Instant) 
     After a change of the CA, previous CAs that have not expired stay in the bundle. The creation of an RSA key takes a
     tenth of a second.
     """
-    authority = _lasting_authority(stored, now=now)
+    authority = _find_lasting_authority(stored, now=now)
     former = _parse_bundle(stored.authority) if stored is not None else []
     if authority is None:
-        authority = _new_authority(now=now)
+        authority = _make_authority(now=now)
     key, certificate = authority
     former = [item for item in former if item != certificate]
-    serving = _new_key()
+    serving = _make_key()
     bundle = [
         certificate,
         *(certificate for certificate in former if certificate.not_valid_after_utc > to_datetime(now)),
     ]
     return Certificates(
-        authority_key=_key_pem(key),
+        authority_key=_encode_key(key),
         authority=b"".join(pem_of(certificate) for certificate in bundle),
-        key=_key_pem(serving),
-        certificate=pem_of(_serving_certificate(serving, certificate, key, host=host, now=now)),
+        key=_encode_key(serving),
+        certificate=pem_of(_make_serving_certificate(serving, certificate, key, host=host, now=now)),
     )
 
 
@@ -106,13 +106,13 @@ def examine(stored: Certificates, *, host: str) -> CertificateFacts:
     if issuer is None:
         return CertificateFacts(problem="the CA did not sign the certificate", authorities=authorities)
     return CertificateFacts(
-        periods=(_period_of("certificate", certificate), _period_of("authority", issuer)),
+        periods=(_build_period("certificate", certificate), _build_period("authority", issuer)),
         uncovered="" if _is_covered(certificate, host) else f"the certificate does not cover {host}",
         authorities=authorities,
     )
 
 
-def _period_of(what: str, certificate: x509.Certificate) -> Period:
+def _build_period(what: str, certificate: x509.Certificate) -> Period:
     return Period(
         what=what,
         start=certificate.not_valid_before_utc.timestamp(),
@@ -145,7 +145,7 @@ def _parse_bundle(bundle: bytes) -> list[x509.Certificate]:
         return []
 
 
-def _lasting_authority(
+def _find_lasting_authority(
     stored: Certificates | None, *, now: Instant
 ) -> tuple[PrivateKey, x509.Certificate] | None:
     """Return the stored CA and its key, if both are usable and the CA is valid for at least another year; otherwise
@@ -189,8 +189,8 @@ def _is_covered(certificate: x509.Certificate, host: str) -> bool:
     return all(name in subject_alternative_name for name in make_alternative_names([host]))
 
 
-def _new_authority(*, now: Instant) -> tuple[PrivateKey, x509.Certificate]:
-    key = _new_key()
+def _make_authority(*, now: Instant) -> tuple[PrivateKey, x509.Certificate]:
+    key = _make_key()
     public = key.public_key()
     certificate = (
         make_certificate_builder(subject=AUTHORITY_NAME, key=public, start=now - SKEW_S, end=now + VALID_S)
@@ -202,7 +202,7 @@ def _new_authority(*, now: Instant) -> tuple[PrivateKey, x509.Certificate]:
     return key, certificate
 
 
-def _serving_certificate(
+def _make_serving_certificate(
     key: rsa.RSAPrivateKey,
     authority: x509.Certificate,
     authority_key: PrivateKey,
@@ -222,20 +222,20 @@ def _serving_certificate(
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(make_key_usage(signs_certificates=False, enciphers_keys=True), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(make_alternative_names(_alternative_names(host)), critical=False)
+        .add_extension(make_alternative_names(_list_alternative_names(host)), critical=False)
         .sign(authority_key, hashes.SHA256())
     )
 
 
-def _alternative_names(host: str) -> Sequence[str]:
+def _list_alternative_names(host: str) -> Sequence[str]:
     return ("localhost", host) if host != "localhost" else ("localhost",)
 
 
-def _new_key() -> rsa.RSAPrivateKey:
+def _make_key() -> rsa.RSAPrivateKey:
     return rsa.generate_private_key(public_exponent=65537, key_size=KEY_BITS)
 
 
-def _key_pem(key: PrivateKey) -> bytes:
+def _encode_key(key: PrivateKey) -> bytes:
     """Return a key as PEM. RSA keys have the format PKCS#1, as in OpenKruise."""
     return key.private_bytes(
         serialization.Encoding.PEM,

@@ -129,12 +129,12 @@ def build_configurations(
 
 def release_of(entries: Sequence[Mapping[str, Any]]) -> str:
     """Return a short hash of webhook entries that does not depend on the server's address."""
-    return _hash_of(
+    return _hash_entries(
         [{key: value for key, value in entry.items() if key != "clientConfig"} for entry in entries]
     )
 
 
-def _hash_of(entries: Sequence[Mapping[str, Any]]) -> str:
+def _hash_entries(entries: Sequence[Mapping[str, Any]]) -> str:
     return hashlib.sha256(orjson.dumps(entries, option=orjson.OPT_SORT_KEYS)).hexdigest()[:16]
 
 
@@ -149,11 +149,11 @@ def build_desired_webhooks(
     Entries whose path is not served are left out. All other entries get the address of this server and `bundle`.
     Namespaces that other programs excluded after the installation stay excluded. Raises WebhookConfigurationError.
     """
-    template, is_new = _template_of(live)
+    template, is_new = _read_template(live)
     present = {entry.get("name"): entry for entry in live.get("webhooks") or ()}
     webhooks = []
     for entry in template:
-        path = _path_of(entry)
+        path = _read_path(entry)
         if path in rules:
             installed = _with_exclusions(entry, present.get(entry.get("name")) or {})
             webhooks.append(_build_entry(installed, rules[path], path, endpoint=endpoint, bundle=bundle))
@@ -176,7 +176,7 @@ def add_confirmation(live: Mapping[str, Any]) -> Document | None:
     that reads them during a write may keep the old entries permanently. If the old entries have no CA bundle, it
     rejects all requests that the webhooks review. Any later write corrects this.
     """
-    annotations, entries = annotations_of(live), _hash_of(live.get("webhooks") or [])
+    annotations, entries = annotations_of(live), _hash_entries(live.get("webhooks") or [])
     if annotations.get(CONFIRMED) == entries:
         return None
     metadata = {**(live.get("metadata") or {}), "annotations": {**annotations, CONFIRMED: entries}}
@@ -189,7 +189,7 @@ def list_mismatches(live: Mapping[str, Any], rules: Mapping[str, ReviewRule], *,
     return [
         str(entry.get("name"))
         for entry in live.get("webhooks") or ()
-        if _path_of(entry) in rules and (entry.get("clientConfig") or {}).get("caBundle") != encoded
+        if _read_path(entry) in rules and (entry.get("clientConfig") or {}).get("caBundle") != encoded
     ]
 
 
@@ -198,7 +198,7 @@ def read_current_conditions(live: Mapping[str, Any]) -> dict[str, tuple[MatchCon
     conditions are included.
     """
     return {
-        _path_of(entry): tuple(
+        _read_path(entry): tuple(
             MatchCondition(condition["name"], condition["expression"])
             for condition in entry.get("matchConditions") or ()
             if condition.get("name") in CONDITIONS
@@ -214,7 +214,7 @@ def drop_conditions(live: Mapping[str, Any]) -> Document:
     return {**live, "webhooks": [_without_conditions(entry) for entry in live.get("webhooks") or ()]}
 
 
-def _template_of(live: Mapping[str, Any]) -> tuple[list[Document], bool]:
+def _read_template(live: Mapping[str, Any]) -> tuple[list[Document], bool]:
     """Return the entries as installed, and whether the annotation `template` must be written."""
     annotations = annotations_of(live)
     text = annotations.get(TEMPLATE) or ""
@@ -258,12 +258,12 @@ def _with_exclusions(entry: Mapping[str, Any], live: Mapping[str, Any]) -> Mappi
     again, and both would write forever.
     """
     installed, present = entry.get(_NAMESPACES) or {}, live.get(_NAMESPACES) or {}
-    if installed == present or not _only_excludes_more(installed, present):
+    if installed == present or not _has_only_more_exclusions(installed, present):
         return entry
     return {**entry, _NAMESPACES: present}
 
 
-def _only_excludes_more(installed: Mapping[str, Any], present: Mapping[str, Any]) -> bool:
+def _has_only_more_exclusions(installed: Mapping[str, Any], present: Mapping[str, Any]) -> bool:
     """Whether the present selector has all requirements of the installed selector, and all its other requirements
     only exclude objects.
     """
@@ -283,7 +283,7 @@ def _is_narrower(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
     return old.get("key") == new.get("key") and set(old.get("values") or ()) <= set(new.get("values") or ())
 
 
-def _path_of(entry: Mapping[str, Any]) -> str:
+def _read_path(entry: Mapping[str, Any]) -> str:
     config = entry.get("clientConfig") or {}
     path = (config.get("service") or {}).get("path") or urlsplit(config.get("url") or "").path
     if not path:

@@ -68,7 +68,7 @@ def answer(body: bytes, table: Conversions | None = None) -> bytes:
 
 def build_failure(message: str) -> bytes:
     """Return a response with status Failure. It is for requests that were not read, so its UID is empty."""
-    return _encode_answer(f"{_GROUP}/{REVIEW_VERSIONS[0]}", "", _failed_result([message]))
+    return _encode_answer(f"{_GROUP}/{REVIEW_VERSIONS[0]}", "", _build_failed_result([message]))
 
 
 def review(body: bytes, table: Conversions | None = None) -> bytes:
@@ -87,7 +87,7 @@ def review(body: bytes, table: Conversions | None = None) -> bytes:
         name = f"object {index}"
         try:
             doc = decode(check_bounds(raw))
-            name = _name_of(doc) or name
+            name = _format_name(doc) or name
             document = _convert_object(doc, request.desired, list_conversions() if table is None else table)
             converted.append(orjson.Fragment(encode(document)))
         except ValueError as err:
@@ -95,7 +95,7 @@ def review(body: bytes, table: Conversions | None = None) -> bytes:
             if len(problems) >= MOST_PROBLEMS:
                 break
     succeeded = {"result": {"status": "Success"}, "convertedObjects": converted}
-    return _encode_answer(version, request.uid, _failed_result(problems) if problems else succeeded)
+    return _encode_answer(version, request.uid, _build_failed_result(problems) if problems else succeeded)
 
 
 def _read(body: bytes) -> tuple[str, _Request]:
@@ -134,7 +134,7 @@ def _convert_object(each: Any, wanted: str, table: Conversions) -> Document:
     return result if isinstance(result.get("metadata"), dict) else {**result, "metadata": {}}
 
 
-def _name_of(each: Document) -> str:
+def _format_name(each: Document) -> str:
     metadata = each.get("metadata")
     if not isinstance(metadata, dict) or not metadata.get("name"):
         return ""
@@ -142,5 +142,5 @@ def _name_of(each: Document) -> str:
     return f"{namespace}/{metadata['name']}" if namespace else str(metadata["name"])
 
 
-def _failed_result(problems: list[str]) -> Document:
+def _build_failed_result(problems: list[str]) -> Document:
     return {"result": {"status": "Failure", "message": "; ".join(problems)}, "convertedObjects": []}

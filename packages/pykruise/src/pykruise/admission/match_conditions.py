@@ -103,10 +103,10 @@ class ConditionRemover:
         """Remove the conditions, and wait until API servers send reviews for every pod. Raises KubeError."""
         resource, name = CONFIGURATIONS[webhook == "validating"]
         async with self._writing[name]:
-            since = await self._removed_since(request, resource, name)
+            since = await self._remove_conditions(request, resource, name)
         await asyncio.sleep(since + self._settle_s - asyncio.get_running_loop().time())
 
-    async def _removed_since(self, request: AdmissionRequest, resource: Resource, name: str) -> float:
+    async def _remove_conditions(self, request: AdmissionRequest, resource: Resource, name: str) -> float:
         """Write the configuration without conditions. Return the time since which it is known to have no conditions."""
         attempts = 0
         while True:

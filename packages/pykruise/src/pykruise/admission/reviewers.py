@@ -91,20 +91,20 @@ def build_reviewers(
     result of `steps_of_pods`; if it is None, this function calls `steps_of_pods`.
     """
     settings = settings or AdmissionSettings()
-    of_kind = context.kind_settings or partial(_by_gates, settings.gates)
+    of_kind = context.kind_settings or partial(_build_gated_settings, settings.gates)
     protection = context.protection or Protection(
         None, is_on=settings.deletion_protection, crd_cascading=settings.crd_cascading
     )
     aside = context.aside or Aside()
     served = [_Reviewed(kind, of_kind(kind), context.lookups, aside) for kind in list_kinds()]
     rules = [
-        *_pods(settings, pods or steps_of_pods(settings, context)),
+        *_list_pod_rules(settings, pods or steps_of_pods(settings, context)),
         *(
             reviewed.build_mutating_rule(settings.gates)
             for reviewed in served
             if reviewed.kind.reviews.mutating is not None
         ),
-        *_protection_rules(settings, protection),
+        *_list_protection_rules(settings, protection),
         *(
             reviewed.build_validating_rule(settings.gates, protection, context.announce)
             for reviewed in served
@@ -116,7 +116,7 @@ def build_reviewers(
 
 def steps_of_pods(settings: AdmissionSettings, context: ReviewContext) -> PodChain:
     """Return the enabled steps of pod admission of all kinds."""
-    of_kind = context.kind_settings or partial(_by_gates, settings.gates)
+    of_kind = context.kind_settings or partial(_build_gated_settings, settings.gates)
     rng = context.rng or random.Random()
 
     def step_context(part: PodKind) -> StepContext:
@@ -132,14 +132,14 @@ def steps_of_pods(settings: AdmissionSettings, context: ReviewContext) -> PodCha
     return build_pod_chain(settings.gates.__getitem__, step_context)
 
 
-def _by_gates(gates: Gates, kind: Kind) -> Any:
+def _build_gated_settings(gates: Gates, kind: Kind) -> Any:
     return build_settings(kind.settings, gates=gates.__getitem__)
 
 
 # ── pods ─────────────────────────────────────────────────────────────────────
 
 
-def _pods(settings: AdmissionSettings, steps: PodChain) -> list[ReviewRule]:
+def _list_pod_rules(settings: AdmissionSettings, steps: PodChain) -> list[ReviewRule]:
     if not settings.pod_webhook:
         return []
     rules = [
@@ -148,10 +148,10 @@ def _pods(settings: AdmissionSettings, steps: PodChain) -> list[ReviewRule]:
             path="/mutate-pod",
             reviewer=build_mutating_review(steps.changing),
             mutating=True,
-            rules=(_writes("", "pods", "CREATE"),),
-            namespace_selector=_pod_namespaces(settings),
+            rules=(_build_write_rule("", "pods", "CREATE"),),
+            namespace_selector=_build_pod_namespace_selector(settings),
             narrowed=partial(condition_of, steps.changing),
-            needs=_carrier_of("mutating"),
+            needs=_find_carrier("mutating"),
         )
     ]
     if steps.judging:
@@ -159,36 +159,39 @@ def _pods(settings: AdmissionSettings, steps: PodChain) -> list[ReviewRule]:
             "path": "/validate-pod",
             "reviewer": build_judging_review(steps.judging),
             "mutating": False,
-            "namespace_selector": _pod_namespaces(settings),
+            "namespace_selector": _build_pod_namespace_selector(settings),
             "narrowed": partial(condition_of, steps.judging),
-            "needs": _carrier_of("validating"),
+            "needs": _find_carrier("validating"),
         }
-        writes = (_writes("", "pods", "UPDATE", "DELETE"), _writes("", "pods/resize", "UPDATE"))
+        writes = (
+            _build_write_rule("", "pods", "UPDATE", "DELETE"),
+            _build_write_rule("", "pods/resize", "UPDATE"),
+        )
         rules.append(ReviewRule(name="vpod.kb.io", rules=writes, **both))
-        evictions = (_writes("", "pods/eviction", "CREATE"),)
+        evictions = (_build_write_rule("", "pods/eviction", "CREATE"),)
         rules.append(ReviewRule(name="vpodeviction.kb.io", rules=evictions, **both))
     return rules
 
 
-def _carrier_of(webhook: str) -> tuple[str, str] | None:
+def _find_carrier(webhook: str) -> tuple[str, str] | None:
     """Return the group and kind whose CRD must be installed before this pod webhook is registered in API servers."""
     carriers = (kind.resource for kind, steps in list_pod_kinds() if steps.carries == webhook)
     return next(((resource.group, resource.kind) for resource in carriers), None)
 
 
-def _pod_namespaces(settings: AdmissionSettings) -> Mapping[str, Any]:
+def _build_pod_namespace_selector(settings: AdmissionSettings) -> Mapping[str, Any]:
     """Return a selector that excludes kube-system and the manager's namespace (by label and by name): the pods that the
     cluster needs must not depend on webhooks.
     """
     label, value = EXCLUDED_LABEL
     expressions = [
         {"key": label, "operator": "NotIn", "values": [value]},
-        *_namespaces_selector(settings)["matchExpressions"],
+        *_build_namespace_selector(settings)["matchExpressions"],
     ]
     return {"matchExpressions": expressions}
 
 
-def _namespaces_selector(settings: AdmissionSettings) -> Mapping[str, Any]:
+def _build_namespace_selector(settings: AdmissionSettings) -> Mapping[str, Any]:
     names = list(dict.fromkeys(list_excluded_names(settings.namespace)))
     return {"matchExpressions": [{"key": NAMESPACE_NAME_LABEL, "operator": "NotIn", "values": names}]}
 
@@ -196,7 +199,7 @@ def _namespaces_selector(settings: AdmissionSettings) -> Mapping[str, Any]:
 # ── deletion protection of Kubernetes' own kinds ─────────────────────────────
 
 
-def _protection_rules(settings: AdmissionSettings, protection: Protection) -> list[ReviewRule]:
+def _list_protection_rules(settings: AdmissionSettings, protection: Protection) -> list[ReviewRule]:
     apps = ("deployment", "replicaset", "statefulset")
     rows: list[tuple[str, str, str, tuple[str, ...], str]]
     rows = [(f"builtin{kind}", f"/validate-apps-{kind}", "apps", ("v1",), f"{kind}s") for kind in apps]
@@ -225,7 +228,7 @@ def _protection_rules(settings: AdmissionSettings, protection: Protection) -> li
                 ResourceRule(groups=(group,), versions=versions, resources=(plural,), operations=("DELETE",)),
             ),
             failure_policy=settings.protection_failure_policy,
-            namespace_selector=_namespaces_selector(settings),
+            namespace_selector=_build_namespace_selector(settings),
             object_selector=PROTECTED,
         )
         for name, path, group, versions, plural in rows
@@ -323,7 +326,7 @@ class _Reviewed:
                 of_all_versions(around), of_all_versions(around.leave_loop()), self._aside
             ),
             mutating=mutating,
-            rules=(_writes(resource.group, resource.plural, *operations, versions=self._versions),),
+            rules=(_build_write_rule(resource.group, resource.plural, *operations, versions=self._versions),),
         )
 
 
@@ -344,7 +347,9 @@ def _run_long_aside(reviewer: Reviewer, beside: Reviewer, aside: Aside) -> Revie
     return review
 
 
-def _writes(group: str, resource: str, *operations: str, versions: tuple[str, ...] = ("v1",)) -> ResourceRule:
+def _build_write_rule(
+    group: str, resource: str, *operations: str, versions: tuple[str, ...] = ("v1",)
+) -> ResourceRule:
     return ResourceRule(groups=(group,), versions=versions, resources=(resource,), operations=operations)
 
 

@@ -201,7 +201,7 @@ class CertificateFolder:
             _write_private(fresh / name, getattr(certificates, field))
         self._switch_data_link(fresh.name)
         for name in _FIELDS:
-            self._link(name)
+            self._create_link(name)
         for old in self.path.glob("..*_*"):
             if old.name != fresh.name and old.is_dir() and not old.is_symlink():
                 shutil.rmtree(old, ignore_errors=True)
@@ -212,7 +212,7 @@ class CertificateFolder:
         link.symlink_to(target)
         link.replace(self.path / "..data")
 
-    def _link(self, name: str) -> None:
+    def _create_link(self, name: str) -> None:
         """Create the link for a file name. Replace a regular file that another program created."""
         path, target = self.path / name, f"..data/{name}"
         if path.is_symlink() and os.readlink(path) == target:

@@ -312,7 +312,7 @@ class _Draft:
         if live is None:
             self.problems.append(f"{resource}: {name} does not exist; apply what `pykruise install` prints")
         elif not self._target.is_managed:
-            self.problems += (f"{resource}: {problem}" for problem in self._external_problems(live))
+            self.problems += (f"{resource}: {problem}" for problem in self._list_external_problems(live))
         else:
             try:
                 rules, because = self._with_conditions(name, live)
@@ -347,7 +347,7 @@ class _Draft:
                 f"{crd.name}: the caBundle of spec.conversion differs from the external CA bundle"
             )
 
-    def _external_problems(self, live: Document) -> list[str]:
+    def _list_external_problems(self, live: Document) -> list[str]:
         problems = []
         if wrong := list_mismatches(live, self._target.rules, bundle=self._observed.bundle):
             problems.append(f"the caBundle of {', '.join(wrong)} does not match the external caBundle")

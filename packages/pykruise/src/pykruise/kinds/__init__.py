@@ -56,7 +56,7 @@ GROUPS: Final = ("apps.kruise.io", "policy.kruise.io")
 
 def list_kinds() -> "Sequence[Kind]":
     """All kinds, sorted by folder."""
-    return tuple(_kind(folder) for folder in _list_folders())
+    return tuple(_load_kind(folder) for folder in _list_folders())
 
 
 def find_kind(name: str) -> "Kind":
@@ -69,7 +69,7 @@ def find_kind(name: str) -> "Kind":
 
 def find(folder: str) -> "Kind | None":
     """Return the kind in this folder, such as `cloneset`; None if no kind has this folder. No other kind is loaded."""
-    return _kind(folder) if folder in _list_folders() else None
+    return _load_kind(folder) if folder in _list_folders() else None
 
 
 def shown_of(document: Mapping[str, Any]) -> Shown | None:
@@ -82,7 +82,7 @@ def find_shown(group: str, kind: str) -> Shown | None:
     """Return the presentation of the kind with this group and name. No other kind is loaded."""
     if group not in GROUPS:
         return next((shown for shown in FOREIGN if (shown.group, shown.kind) == (group, kind)), None)
-    shown = _shown(kind.lower()) if kind.lower() in _list_folders() else None
+    shown = _load_shown(kind.lower()) if kind.lower() in _list_folders() else None
     return shown if shown is not None and (shown.group, shown.kind) == (group, kind) else None
 
 
@@ -90,30 +90,30 @@ def list_all_shown() -> Sequence[Shown]:
     """Return the presentations of our kinds and of those in plans/foreign.py, in the order in which tables list the
     kinds.
     """
-    own = (_shown(folder) for folder in _list_folders())
+    own = (_load_shown(folder) for folder in _list_folders())
     return sorted((*(shown for shown in own if shown is not None), *FOREIGN), key=lambda shown: shown.place)
 
 
 @cache
-def _shown(folder: str) -> Shown | None:
+def _load_shown(folder: str) -> Shown | None:
     name = f"{__name__}.{folder}.shown"
     if find_spec(name) is None:
-        return _kind(folder).shown
+        return _load_kind(folder).shown
     shown: Shown = import_module(name).SHOWN
     return shown
 
 
 def _list_folders() -> Sequence[str]:
-    return _folders_in(tuple(__path__))
+    return _list_folders_in(tuple(__path__))
 
 
 @cache
-def _folders_in(path: tuple[str, ...]) -> tuple[str, ...]:
+def _list_folders_in(path: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(sorted(module.name for module in pkgutil.iter_modules(path) if module.ispkg))
 
 
 @cache
-def _kind(folder: str) -> "Kind":
+def _load_kind(folder: str) -> "Kind":
     kind: Kind = import_module(f"{__name__}.{folder}.kind").KIND
     return kind
 
@@ -138,7 +138,7 @@ def build_crds(conversion: Mapping[str, Any] | None = None, *, layout: str = HUB
     Without `conversion`, the API server changes only the apiVersion, and loses fields that the versions name
     differently.
     """
-    made = [_crd(folder, described=True) for folder in _list_folders()]
+    made = [_build_crd(folder, described=True) for folder in _list_folders()]
     crds: list[Document] = [orjson.loads(data) for data in made if data is not None]
     for crd in crds:
         wanted = find_stored_version(find_kind(crd["spec"]["names"]["kind"]), layout)
@@ -152,19 +152,19 @@ def build_crds(conversion: Mapping[str, Any] | None = None, *, layout: str = HUB
 def crds_of(resources: Iterable[Resource], *, described: bool = True) -> list[Document]:
     """Return the CustomResourceDefinitions of these resources. They are built faster if `described` is False."""
     folders = sorted({resource.kind.lower() for resource in resources})
-    made = [_crd(folder, described=described) for folder in folders]
+    made = [_build_crd(folder, described=described) for folder in folders]
     return [orjson.loads(data) for data in made if data is not None]
 
 
 @cache
-def _crd(folder: str, *, described: bool) -> bytes | None:
+def _build_crd(folder: str, *, described: bool) -> bytes | None:
     """Return the definition as JSON. Every caller decodes its own copy, which is cheap."""
     with nullcontext() if described else descriptions.leave_out_descriptions():
-        crd = _kind(folder).build_crd(_spec_schema)
+        crd = _load_kind(folder).build_crd(_build_spec_schema)
     return None if crd is None else orjson.dumps(crd)
 
 
-def _spec_schema(name: str) -> Document:
+def _build_spec_schema(name: str) -> Document:
     """Return the schema of a kind's spec, for kinds that embed it. Kinds do not import each other, so they get this
     function as an argument.
     """
@@ -179,14 +179,14 @@ def list_marked_schemas() -> Iterator[tuple[Resource, Document]]:
     """
     with descriptions.leave_out_descriptions():
         for kind in list_kinds():
-            versions = kind.versions(_spec_schema) if callable(kind.versions) else kind.versions
+            versions = kind.versions(_build_spec_schema) if callable(kind.versions) else kind.versions
             for version in versions:
                 yield structs.replace(kind.resource, version=version.name), version.build_marked_schema()
 
 
 def blank_status_of(kind: "Kind") -> Document:
     """Return the status of an object of this kind that no controller has reconciled yet: only its required fields."""
-    return kind.build_blank_status(_spec_schema)
+    return kind.build_blank_status(_build_spec_schema)
 
 
 def list_conversions() -> "Conversions":

@@ -72,7 +72,7 @@ def plan_recreation_instead(
     if progress.has_given_up(now):
         because = explain_infeasible(settings)
     elif is_resize and _is_overdue(refused_since, settings=settings, now=now):
-        because = _because_refused(settings)
+        because = _describe_refusal(settings)
     else:
         return None
     note = make_recreation_note(pod, because)
@@ -122,14 +122,14 @@ def find_overdue_refusals(
     if not _is_overdue(refused_since, settings=settings, now=now):
         return {}
     first = next((pod for pod, change in changes if change.resources), None)
-    return {first.name: _because_refused(settings)} if first is not None else {}
+    return {first.name: _describe_refusal(settings)} if first is not None else {}
 
 
 def _is_overdue(refused_since: Instant | None, *, settings: InPlaceSettings, now: Instant) -> bool:
     return refused_since is not None and now >= refused_since + settings.resize_patience_s
 
 
-def _because_refused(settings: InPlaceSettings) -> str:
+def _describe_refusal(settings: InPlaceSettings) -> str:
     return f"the API server has rejected the resize of a pod for {settings.resize_patience_s:g} s"
 
 

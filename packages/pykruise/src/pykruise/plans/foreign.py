@@ -34,7 +34,7 @@ Document = Mapping[str, Any]
 _BLOCK: Final = "spec.updateStrategy.rollingUpdate"
 
 
-def _deployment_line(document: Document, progress: Progress) -> str:
+def _format_deployment_line(document: Document, progress: Progress) -> str:
     what = f"deployment {quote_text(document['metadata']['name'])}"
     waiting = f"Waiting for {what} rollout to finish: "
     if progress.is_done:
@@ -46,7 +46,7 @@ def _deployment_line(document: Document, progress: Progress) -> str:
     return f"{waiting}{progress.available} of {progress.updated} updated replicas are available..."
 
 
-def _statefulset_line(document: Document, progress: Progress) -> str:
+def _format_statefulset_line(document: Document, progress: Progress) -> str:
     status = document.get("status") or {}
     if progress.ready < progress.wanted:
         return f"Waiting for {progress.wanted - progress.ready} pods to be ready..."
@@ -63,26 +63,26 @@ def _statefulset_line(document: Document, progress: Progress) -> str:
     return f"statefulset rolling update complete {pods}..."
 
 
-def _step_of(document: Document) -> Mapping[str, Any]:
+def _read_step_status(document: Document) -> Mapping[str, Any]:
     status = document.get("status") or {}
     part: Mapping[str, Any] = status.get("canaryStatus") or status.get("blueGreenStatus") or {}
     return part
 
 
-def _rollout_line(document: Document, progress: Progress) -> str:
+def _format_rollout_line(document: Document, progress: Progress) -> str:
     name, status = quote_text(document["metadata"]["name"]), document.get("status") or {}
     phase = status.get("phase") or "Initial"
     if progress.is_done:
         return f"rollout {name} is {phase.lower()}"
-    part = _step_of(document)
+    part = _read_step_status(document)
     step = part.get("currentStepIndex", 0)
     where = f"step {step}, {part.get('currentStepState') or 'not begun'}" if part else phase
     text = f"Waiting for rollout {name} to finish: {phase}, {where}..."
     return f"{text} {status['message']}" if status.get("message") else text
 
 
-def _of_step(name: str) -> Callable[[Document], Any]:
-    return lambda document: _step_of(document).get(name) or "-"
+def _make_step_reader(name: str) -> Callable[[Document], Any]:
+    return lambda document: _read_step_status(document).get(name) or "-"
 
 
 _DEPLOYMENT: Final = Shown(
@@ -99,7 +99,7 @@ _DEPLOYMENT: Final = Shown(
         ),
         pending=(Less(Count("status.updatedReplicas"), Count("status.replicas")),),
     ),
-    line=_deployment_line,
+    line=_format_deployment_line,
     fields={
         "replicas": Field("spec.replicas"),
         "paused": Field("spec.paused"),
@@ -135,7 +135,7 @@ _STATEFUL_SET: Final = Shown(
             Differs("status.updateRevision", "status.currentRevision"),
         ),
     ),
-    line=_statefulset_line,
+    line=_format_statefulset_line,
     fields={
         "replicas": Field("spec.replicas"),
         "partition": Field(f"{_BLOCK}.partition"),
@@ -192,11 +192,11 @@ _ROLLOUT: Final = Shown(
         ),
         otherwise=Phase.PROGRESSING,
     ),
-    line=_rollout_line,
+    line=_format_rollout_line,
     columns=(
         Cell("STATUS", "status.phase", "-"),
-        Cell("CANARY_STEP", _of_step("currentStepIndex")),
-        Cell("CANARY_STATE", _of_step("currentStepState")),
+        Cell("CANARY_STEP", _make_step_reader("currentStepIndex")),
+        Cell("CANARY_STATE", _make_step_reader("currentStepState")),
         Cell("MESSAGE", "status.message", "-"),
     ),
     fields={"paused": Field("spec.strategy.paused")},

@@ -152,8 +152,8 @@ def find_progress(pod: PodView, *, now: Instant, settings: InPlaceSettings) -> I
         case Complete(conditions=conditions):
             return InPlaceProgress(is_complete=True, conditions=conditions)
         case Waiting():
-            waits = _waiting_reason(result)
-            ends = _gives_up_at(pod, result, settings)
+            waits = _explain_waiting(result)
+            ends = _find_give_up_time(pod, result, settings)
             times = [time for time in (result.look_at, ends) if time is not None and time > now]
             look_at = min(times, default=result.look_at)
             return InPlaceProgress(waits=waits, look_at=look_at, gives_up_at=ends)
@@ -162,7 +162,7 @@ def find_progress(pod: PodView, *, now: Instant, settings: InPlaceSettings) -> I
             return InPlaceProgress(waits=Reason(Code.BROKEN_UPDATE, message), is_broken=True)
 
 
-def _gives_up_at(pod: PodView, waiting: Waiting, settings: InPlaceSettings) -> Instant | None:
+def _find_give_up_time(pod: PodView, waiting: Waiting, settings: InPlaceSettings) -> Instant | None:
     if not is_resize_infeasible(pod) or waiting.since is None:
         return None
     return waiting.since + settings.resize_patience_s
@@ -330,7 +330,7 @@ class Recall:
         self._known = {}
 
 
-def _waiting_reason(waiting: Waiting) -> Reason:
+def _explain_waiting(waiting: Waiting) -> Reason:
     message = f"its in-place update is under way: {waiting.because}"
     if waiting.since is not None:
         message += f" (since {format_time(waiting.since)})"

@@ -131,14 +131,14 @@ def release_pods(
             because=because,
             unchanged=True,
             before=before[pod.name] if before is not None else (),
-            done=_released_note(pod, because) if before is None else None,
+            done=_make_released_note(pod, because) if before is None else None,
         )
         for pod in pods
     ]
     return PlanPhase(decided=(DecidedStage(purpose=Purpose.RELEASE, decisions=decisions),))
 
 
-def _released_note(pod: PodView, because: str) -> Note:
+def _make_released_note(pod: PodView, because: str) -> Note:
     return Note(reason="PodReleased", message=f"released pod {pod.name}: {because}")
 
 

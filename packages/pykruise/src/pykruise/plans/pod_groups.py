@@ -135,11 +135,11 @@ async def read_groups(view: WorkloadView, read: Read[Any]) -> FoundGroups:
     """Return the groups of a workload, or the reason why groups are not supported."""
     is_wanted = GANG_MIN_COUNT.annotation in view.annotations
     if not read.settings.pod_groups:
-        return FoundGroups(problem=_name_field(NO_GATE) if is_wanted else "")
+        return FoundGroups(problem=_format_problem(NO_GATE) if is_wanted else "")
     for views in (POD_GROUP_VIEWS, WORKLOAD_VIEWS):
         is_served = await read.wait_served(views) if is_wanted else read.is_read(views)
         if not is_served:
-            return FoundGroups(problem=_name_field(NOT_SERVED) if is_wanted else "")
+            return FoundGroups(problem=_format_problem(NOT_SERVED) if is_wanted else "")
     owned = {group.name: group for group in read.list_owned(POD_GROUP_VIEWS, view.uid)}
     groups = {name: group for name, group in owned.items() if not group.is_deleting}
     every = read.list_by_index(POD_GROUP_VIEWS, BY_NAMESPACE, view.namespace) if is_wanted else ()
@@ -154,7 +154,7 @@ async def read_groups(view: WorkloadView, read: Read[Any]) -> FoundGroups:
     )
 
 
-def _name_field(problem: str) -> str:
+def _format_problem(problem: str) -> str:
     return f"{GANG_MIN_COUNT.field}: {problem}"
 
 
@@ -221,7 +221,7 @@ def keep_groups(
         elif group.min_count not in (None, min_count):
             body = {"spec": {"schedulingPolicy": {"gang": {"minCount": min_count}}}}
             action = patch_object(POD_GROUPS, group, body)
-            chains.append(_chain(name, Step(action=action, because=_explain_change(group, min_count))))
+            chains.append(_build_chain(name, Step(action=action, because=_explain_change(group, min_count))))
     check = check_still_there(
         resource,
         owner.key,
@@ -234,7 +234,7 @@ def keep_groups(
 
 def _adopt_group(group: GroupView, reference: Document) -> Chain:
     action = patch_object(POD_GROUPS, group, {"metadata": {"ownerReferences": [reference]}}, unchanged=True)
-    return _chain(group.name, Step(action=action, because="the pods of the group are adopted"))
+    return _build_chain(group.name, Step(action=action, because="the pods of the group are adopted"))
 
 
 def _keep_workload(
@@ -249,7 +249,7 @@ def _keep_workload(
             action=delete_object(WORKLOADS, stored),
             because="its template cannot be changed; it is created again",
         )
-        yield _chain(stored.name, step)
+        yield _build_chain(stored.name, step)
     elif stored.min_count != min_count:
         path = "/spec/podGroupTemplates/0"
         patch = [
@@ -257,7 +257,7 @@ def _keep_workload(
             {"op": "replace", "path": f"{path}/schedulingPolicy/gang/minCount", "value": min_count},
         ]
         action = patch_object(WORKLOADS, stored, patch, patch_type=PatchType.JSON)
-        yield _chain(stored.name, Step(action=action, because=_explain_change(stored, min_count)))
+        yield _build_chain(stored.name, Step(action=action, because=_explain_change(stored, min_count)))
 
 
 def drop_groups(stored_groups: FoundGroups, *, used: Collection[str], is_wanted: bool) -> Iterator[Chain]:
@@ -267,7 +267,7 @@ def drop_groups(stored_groups: FoundGroups, *, used: Collection[str], is_wanted:
     unused = [group for name, group in sorted(stored_groups.groups.items()) if name not in used]
     for group in unused:
         action = delete_object(POD_GROUPS, group)
-        yield _chain(group.name, Step(action=action, because="none of the pods has this group"))
+        yield _build_chain(group.name, Step(action=action, because="none of the pods has this group"))
     workload = stored_groups.workload
     if (
         not is_wanted
@@ -276,7 +276,7 @@ def drop_groups(stored_groups: FoundGroups, *, used: Collection[str], is_wanted:
         and len(unused) == len(stored_groups.groups)
     ):
         action = delete_object(WORKLOADS, workload)
-        yield _chain(workload.name, Step(action=action, because="no pod has a group"))
+        yield _build_chain(workload.name, Step(action=action, because="no pod has a group"))
 
 
 def _explain_change(group: GroupView, min_count: int) -> str:
@@ -296,10 +296,10 @@ def _create(resource: Resource, document: dict[str, Any], because: str) -> Chain
         because=because,
         failed=failed,
     )
-    return _chain(name, step)
+    return _build_chain(name, step)
 
 
-def _chain(name: str, *steps: Step) -> Chain:
+def _build_chain(name: str, *steps: Step) -> Chain:
     return Chain(subject=name, steps=steps)
 
 

@@ -59,13 +59,13 @@ def chain_of(decision: Decision) -> Chain:
         case DeletePod():
             steps = (*decision.before, _delete_step(decision), *decision.after)
         case ChangePod():
-            steps = (*decision.before, _change_step(decision))
+            steps = (*decision.before, _build_change_step(decision))
         case UpdatePod():
-            steps = _update_steps(decision)
+            steps = _build_update_steps(decision)
         case SpecifyPod():
             steps = (_specify_step(decision),)
         case SpendBudget():
-            steps = (_spend_step(decision),)
+            steps = (_build_spend_step(decision),)
         case Chain():
             return decision
         case _:
@@ -135,7 +135,7 @@ def _delete_step(decision: DeletePod) -> Step:
     )
 
 
-def _change_step(decision: ChangePod) -> Step:
+def _build_change_step(decision: ChangePod) -> Step:
     """Return one write for metadata and conditions. A patch of the status can also contain metadata."""
     body: Document = {}
     if decision.metadata:
@@ -151,14 +151,14 @@ def _change_step(decision: ChangePod) -> Step:
     )
 
 
-def _spend_step(decision: SpendBudget) -> Step:
+def _build_spend_step(decision: SpendBudget) -> Step:
     pods = [pod.name for pod in decision.pods]
     action = spend_for_updates(decision.budget, pods, now=decision.now)
     count = format_count(len(pods), "of its pods is", "of its pods are")
     return Step(action=action, because=f"{count} updated")
 
 
-def _update_steps(decision: UpdatePod) -> tuple[Step, ...]:
+def _build_update_steps(decision: UpdatePod) -> tuple[Step, ...]:
     pod, writes, revision = decision.pod, decision.writes, decision.revision
     failed = (
         f"failed to update pod {pod.name} in place to {revision}"

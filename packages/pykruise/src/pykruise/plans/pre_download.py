@@ -64,18 +64,18 @@ class PreDownload(msgspec.Struct, frozen=True, kw_only=True):
 def plan_image_pulls(wanted: PreDownload, *, owned: Sequence[PullJobView]) -> tuple[Stage, ...]:
     """Return the stages that are needed now. `owned`: ImagePullJobs that the workload controls."""
     if not wanted.is_rolling:
-        return _optional_stage(_delete_chain(job) for job in owned if not job.is_deleting)
+        return _build_optional_stages(_delete_chain(job) for job in owned if not job.is_deleting)
     labels = wanted.revision.labels
     decided = keys.PRE_DOWNLOAD_CREATED_LABEL in labels or keys.PRE_DOWNLOAD_IGNORED_LABEL in labels
     if decided or not wanted.is_due or not wanted.revision.uid:
         return ()
-    images = _volume_images(wanted)
+    images = _find_volume_images(wanted)
     if not_needed := wanted.not_needed():
         # Images of image volumes (such as models) take minutes to pull. They are pulled even for recreated pods, which
         # usually get the same node.
         if not images:
-            return _optional_stage(
-                [_label_chain(wanted.revision, keys.PRE_DOWNLOAD_IGNORED_LABEL, not_needed)]
+            return _build_optional_stages(
+                [_build_label_chain(wanted.revision, keys.PRE_DOWNLOAD_IGNORED_LABEL, not_needed)]
             )
     else:
         images = {**find_changed_images(wanted.revision.template, wanted.replaced()), **images}
@@ -86,9 +86,9 @@ def plan_image_pulls(wanted: PreDownload, *, owned: Sequence[PullJobView]) -> tu
         if document["metadata"]["name"] not in present
     ]
     because = "the ImagePullJobs for its images were created"
-    label = _label_chain(wanted.revision, keys.PRE_DOWNLOAD_CREATED_LABEL, because)
+    label = _build_label_chain(wanted.revision, keys.PRE_DOWNLOAD_CREATED_LABEL, because)
     # The label is written only if all jobs were created. Otherwise a missing job would never be created.
-    return *_optional_stage(created), *_optional_stage(
+    return *_build_optional_stages(created), *_build_optional_stages(
         [label], only_after=(Purpose.PRE_DOWNLOAD,) if created else ()
     )
 
@@ -112,7 +112,7 @@ def why_not_needed(
     return f"pods are recreated: {change.reason}" if isinstance(change, NotInPlace) else ""
 
 
-def _volume_images(wanted: PreDownload) -> dict[str, str]:
+def _find_volume_images(wanted: PreDownload) -> dict[str, str]:
     if wanted.over_too_soon:
         return {}
     return find_changed_volume_images(wanted.revision.template, wanted.replaced())
@@ -128,7 +128,9 @@ def _build_jobs(wanted: PreDownload, images: Mapping[str, str]) -> list[Document
     )
 
 
-def _optional_stage(chains: Iterable[Chain], *, only_after: tuple[Purpose, ...] = ()) -> tuple[Stage, ...]:
+def _build_optional_stages(
+    chains: Iterable[Chain], *, only_after: tuple[Purpose, ...] = ()
+) -> tuple[Stage, ...]:
     return stage_of(Purpose.PRE_DOWNLOAD, chains, is_optional=True, only_after=only_after)
 
 
@@ -153,6 +155,6 @@ def _delete_chain(job: PullJobView) -> Chain:
     return Chain(subject=job.name, steps=(Step(action=action, because="the rollout is complete"),))
 
 
-def _label_chain(revision: RevisionView, label: str, because: str) -> Chain:
+def _build_label_chain(revision: RevisionView, label: str, because: str) -> Chain:
     action = patch_object(CONTROLLER_REVISIONS, revision, {"metadata": {"labels": {label: "true"}}})
     return Chain(subject=revision.name, steps=(Step(action=action, because=because),))

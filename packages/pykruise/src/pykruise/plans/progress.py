@@ -308,7 +308,7 @@ class PhaseRules(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 def add_waits(phase: Phase, codes: Iterable[str]) -> Phase:
     """Return the phase of an object that also waits for these reasons. Its status perhaps does not contain them."""
-    return _phase_with(phase, codes, if_in=OPEN)
+    return _choose_phase_by_codes(phase, codes, if_in=OPEN)
 
 
 def with_waits_of_children(phase: Phase, codes: Iterable[str]) -> Phase:
@@ -316,7 +316,7 @@ def with_waits_of_children(phase: Phase, codes: Iterable[str]) -> Phase:
     if the object's status counts it as done. If a child is paused, its parent is Paused too.
     """
     codes = frozenset(codes)
-    waiting = _phase_with(phase, codes, if_in=(*OPEN, Phase.COMPLETED))
+    waiting = _choose_phase_by_codes(phase, codes, if_in=(*OPEN, Phase.COMPLETED))
     return Phase.PAUSED if waiting in OPEN and Code.PAUSED in codes else waiting
 
 
@@ -324,7 +324,7 @@ _UNREADY: Final = frozenset({Code.NOT_READY, Code.NOT_MOUNTED})
 """Codes of reasons why pods are not ready, but may become ready without help."""
 
 
-def _phase_with(phase: Phase, codes: Iterable[str], *, if_in: Collection[Phase]) -> Phase:
+def _choose_phase_by_codes(phase: Phase, codes: Iterable[str], *, if_in: Collection[Phase]) -> Phase:
     known = frozenset(codes)
     causes = NEEDS_A_PERSON & known
     if phase is Phase.HEALTHY and not causes and known & _UNREADY:
@@ -346,19 +346,19 @@ def progress_of(
     `partition`, `is_paused`: values of the fields of the spec, for a rollout.
     """
     counts = declared.counts.of(document)
-    conditions = _conditions_of(document)
+    conditions = _index_conditions(document)
     if isinstance(declared, PhaseRules):
-        about = _from_frame(document, {}, is_observed=is_observed)
-        return _from_rules(declared, document, conditions, counts, about)
-    about = _from_frame(document, conditions, is_observed=is_observed)
+        about = _find_progress_of_frame(document, {}, is_observed=is_observed)
+        return _compute_progress_by_rules(declared, document, conditions, counts, about)
+    about = _find_progress_of_frame(document, conditions, is_observed=is_observed)
     if declared.partitions is not None:
         kept = min(max(declared.partitions.of(document), 0), counts["wanted"])
     else:
         kept = count_kept_by(partition, replicas=counts["wanted"])
-    return _from_rollout(declared, document, counts, about, kept=kept, is_paused=is_paused)
+    return _compute_progress_of_rollout(declared, document, counts, about, kept=kept, is_paused=is_paused)
 
 
-def _from_rules(
+def _compute_progress_by_rules(
     rules: PhaseRules,
     document: Document,
     conditions: Mapping[str, Mapping[str, Any]],
@@ -370,8 +370,8 @@ def _from_rules(
     rule = next((rule for rule in rules.rules if all(each.holds(document) for each in rule.all)), None)
     phase = rules.otherwise if rule is None else rule.phase
     ready = conditions.get("Ready", {})
-    if phase in OPEN and ready.get("status") == "False" and _reason_of(ready) in NEEDS_A_PERSON:
-        return msgspec.structs.replace(_from_condition(Phase.DEGRADED, ready), **counts)
+    if phase in OPEN and ready.get("status") == "False" and _read_reason(ready) in NEEDS_A_PERSON:
+        return msgspec.structs.replace(_build_progress(Phase.DEGRADED, ready), **counts)
     text = rules.details if rule is None or rule.details is None else rule.details
     progress = Progress(
         phase=phase,
@@ -382,7 +382,7 @@ def _from_rules(
     return msgspec.structs.replace(progress, **counts)
 
 
-def _from_rollout(
+def _compute_progress_of_rollout(
     rollout: Rollout,
     document: Document,
     counts: dict[str, int],
@@ -406,7 +406,7 @@ def _from_rollout(
     )
     if about is not None:
         return progress
-    phase, reason = _phase_by_counts(
+    phase, reason = _choose_phase_by_counts(
         is_updated=is_updated and not _is_pending(rollout, document),
         is_whole=is_by_hand or not kept or counts["updated"] >= counts["wanted"],
         serves=serves,
@@ -425,7 +425,9 @@ def _is_updated(rollout: Rollout, counts: Mapping[str, int], kept: int) -> bool:
     return counts["updated"] >= target and (not has_ready or counts["updated_ready"] >= target)
 
 
-def _phase_by_counts(*, is_updated: bool, is_whole: bool, serves: bool, is_paused: bool) -> tuple[Phase, str]:
+def _choose_phase_by_counts(
+    *, is_updated: bool, is_whole: bool, serves: bool, is_paused: bool
+) -> tuple[Phase, str]:
     if is_updated and serves and is_whole:
         return Phase.HEALTHY, ""
     if serves and is_paused:
@@ -450,7 +452,7 @@ def count_kept_by(partition: Any, *, replicas: int) -> int:
     return min(max(kept, 0), max(replicas, 0))
 
 
-def _from_frame(
+def _find_progress_of_frame(
     document: Document, conditions: Mapping[str, Mapping[str, Any]], *, is_observed: bool
 ) -> Progress | None:
     """Return the progress if deletion, generation or conditions determine the phase; None if counts or rules of the
@@ -462,8 +464,8 @@ def _from_frame(
             phase=Phase.PROGRESSING, reason=Code.TERMINATING_OBJECT, details="it is being deleted"
         )
     stalled = conditions.get("Stalled", {})
-    if stalled.get("status") == "True" and _reason_of(stalled) in NEVER_OBSERVED:
-        return _from_condition(Phase.DEGRADED, stalled, is_over=True)
+    if stalled.get("status") == "True" and _read_reason(stalled) in NEVER_OBSERVED:
+        return _build_progress(Phase.DEGRADED, stalled, is_over=True)
     if is_observed and not _is_observed(document, meta):
         return Progress(
             phase=Phase.PROGRESSING,
@@ -471,7 +473,7 @@ def _from_frame(
             details="the manager has not processed the latest change yet",
             is_observed=False,
         )
-    return _from_conditions(conditions)
+    return _find_progress_by_conditions(conditions)
 
 
 def _is_observed(document: Document, meta: Mapping[str, Any]) -> bool:
@@ -481,7 +483,7 @@ def _is_observed(document: Document, meta: Mapping[str, Any]) -> bool:
     return not isinstance(generation, int) or seen >= generation
 
 
-def _conditions_of(document: Document) -> dict[str, Mapping[str, Any]]:
+def _index_conditions(document: Document) -> dict[str, Mapping[str, Any]]:
     listed = read_at(document, "status.conditions")
     return {
         str(item.get("type")): item
@@ -490,34 +492,34 @@ def _conditions_of(document: Document) -> dict[str, Mapping[str, Any]]:
     }
 
 
-def _from_conditions(conditions: Mapping[str, Mapping[str, Any]]) -> Progress | None:
+def _find_progress_by_conditions(conditions: Mapping[str, Mapping[str, Any]]) -> Progress | None:
     ready, waiting = conditions.get("Ready"), conditions.get("Waiting", {})
     stalled, progressing = conditions.get("Stalled", {}), conditions.get("Progressing", {})
     waits = waiting if waiting.get("status") == "True" else {}
     if stalled.get("status") == "True":
-        return _from_condition(Phase.DEGRADED, stalled, is_over=True)
+        return _build_progress(Phase.DEGRADED, stalled, is_over=True)
     if ready is None and progressing.get("reason") == DEADLINE_EXCEEDED:
-        return _from_condition(Phase.DEGRADED, progressing, is_over=True)
+        return _build_progress(Phase.DEGRADED, progressing, is_over=True)
     said = waits if ready is None else ready
-    reason = _reason_of(said)
+    reason = _read_reason(said)
     if reason in HELD:
-        return _from_condition(Phase.PAUSED, said)
+        return _build_progress(Phase.PAUSED, said)
     if ready is not None and ready.get("status") == "True":
-        return _from_condition(Phase.HEALTHY, ready)
+        return _build_progress(Phase.HEALTHY, ready)
     if reason in NEEDS_A_PERSON:
-        return _from_condition(Phase.DEGRADED, said)
-    if ready is not None and _reason_of(waits) in NEEDS_A_PERSON:
-        return _from_condition(Phase.DEGRADED, waits)
-    return _from_condition(Phase.PROGRESSING, ready) if ready is not None else None
+        return _build_progress(Phase.DEGRADED, said)
+    if ready is not None and _read_reason(waits) in NEEDS_A_PERSON:
+        return _build_progress(Phase.DEGRADED, waits)
+    return _build_progress(Phase.PROGRESSING, ready) if ready is not None else None
 
 
-def _reason_of(condition: Mapping[str, Any]) -> str:
+def _read_reason(condition: Mapping[str, Any]) -> str:
     return str(condition.get("reason") or "")
 
 
-def _from_condition(phase: Phase, condition: Mapping[str, Any], *, is_over: bool = False) -> Progress:
+def _build_progress(phase: Phase, condition: Mapping[str, Any], *, is_over: bool = False) -> Progress:
     message = str(condition.get("message") or "")
-    return Progress(phase=phase, reason=_reason_of(condition), details=message, is_over=is_over)
+    return Progress(phase=phase, reason=_read_reason(condition), details=message, is_over=is_over)
 
 
 def _fill_in(text: str, document: Document, counts: Mapping[str, int]) -> str:

@@ -139,29 +139,29 @@ def project_target(raw: bytes | msgspec.Raw) -> TargetView:
         controller_uid=next(
             (reference.uid for reference in meta.owner_references or () if reference.controller), ""
         ),
-        selector=_selector_of(spec.selector),
+        selector=_parse_selector_or_everything(spec.selector),
         template_hash=(meta.labels or {}).get(TEMPLATE_HASH_LABEL, ""),
         update_revision=status.update_revision or "",
         revision=(meta.annotations or {}).get(REVISION_ANNOTATION, ""),
-        template_digest=_digest_of(spec.template) if spec.template else "",
-        template_labels=_template_labels(spec.template),
+        template_digest=_compute_digest(spec.template) if spec.template else "",
+        template_labels=_read_template_labels(spec.template),
     )
 
 
-def _selector_of(document: Mapping[str, Any] | None) -> Selector:
+def _parse_selector_or_everything(document: Mapping[str, Any] | None) -> Selector:
     try:
         return parse_selector(document) if document is not None else EVERYTHING
     except SelectorError:
         return EVERYTHING
 
 
-def _template_labels(template: Mapping[str, Any] | None) -> Mapping[str, str]:
+def _read_template_labels(template: Mapping[str, Any] | None) -> Mapping[str, str]:
     metadata = (template or {}).get("metadata") or {}
     labels: Mapping[str, str] = metadata.get("labels") or {}
     return labels
 
 
-def _digest_of(template: Document) -> str:
+def _compute_digest(template: Document) -> str:
     metadata = dict(template.get("metadata") or {})
     metadata["labels"] = {
         key: value for key, value in (metadata.get("labels") or {}).items() if key != TEMPLATE_HASH_LABEL
@@ -170,7 +170,7 @@ def _digest_of(template: Document) -> str:
     return hashlib.sha256(encode_canonical({**template, "metadata": metadata})).hexdigest()
 
 
-def _target_views(resource: Resource) -> Views[TargetView]:
+def _build_target_views(resource: Resource) -> Views[TargetView]:
     return Views[TargetView](
         resource=resource,
         projector=lambda: project_target,
@@ -186,7 +186,7 @@ TARGET_RESOURCES: Final[Mapping[GroupKind, Resource]] = {
 """Kind → resource of the workloads that have a cache."""
 
 TARGET_VIEWS: Final[Mapping[GroupKind, Views[TargetView]]] = {
-    kind: _target_views(resource) for kind, resource in TARGET_RESOURCES.items()
+    kind: _build_target_views(resource) for kind, resource in TARGET_RESOURCES.items()
 }
 
 

@@ -33,7 +33,7 @@ def make_warning_notes(
     """Return the warnings for new reasons. `wanted`: the conditions of the plan. The message of a wait contains the
     name of a pod, which changes often. So if only the message changes, there is no further warning.
     """
-    known = {_identity_of(condition) for condition in stored or () if condition.status == "True"}
+    known = {_read_identity(condition) for condition in stored or () if condition.status == "True"}
     return tuple(
         Note(
             reason=condition.reason,
@@ -45,9 +45,9 @@ def make_warning_notes(
         for condition in wanted or ()
         if condition.status == "True"
         and condition.reason in WARNINGS
-        and _identity_of(condition) not in known
+        and _read_identity(condition) not in known
     )
 
 
-def _identity_of(condition: PlainCondition) -> tuple[str, str, str]:
+def _read_identity(condition: PlainCondition) -> tuple[str, str, str]:
     return condition.type, condition.reason, "" if condition.type == WAITING else condition.message

@@ -127,7 +127,7 @@ def plan_workload(frame: Frame, snapshot: WorkloadSnapshot) -> Plan:
     )
     if isinstance(guard, Mismatch):
         return _plan_guarded(frame, snapshot, guard)
-    if problems := frame.problems(snapshot) or _flaws_of(frame, snapshot):
+    if problems := frame.problems(snapshot) or _list_flaws(frame, snapshot):
         return _refuse(frame, snapshot, problems)
     plan = frame.phases(snapshot, guard.unrecorded)
     return plan if isinstance(plan, Plan) else _refuse(frame, snapshot, plan)
@@ -140,7 +140,7 @@ def _find_held(snapshot: WorkloadSnapshot) -> Iterator[tuple[str, Reason]]:
             yield pod.name, kept
 
 
-def _flaws_of(frame: Frame, snapshot: WorkloadSnapshot) -> Sequence[Problem]:
+def _list_flaws(frame: Frame, snapshot: WorkloadSnapshot) -> Sequence[Problem]:
     """Return further stored values that admission would reject."""
     return [Problem(str(flaw), condition=frame.condition_of(flaw.field)) for flaw in snapshot.refused]
 

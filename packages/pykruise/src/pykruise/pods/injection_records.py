@@ -94,7 +94,7 @@ def _parse_record(item: Any, name: str, key: str) -> InjectionRecord:
 
 def encode_records(records: Mapping[str, InjectionRecord]) -> str:
     """Encode the records as an annotation. A record of the older form is written in the newer form."""
-    return _to_text({name: _record_document(name, records[name]) for name in sorted(records)})
+    return _to_text({name: _build_record_document(name, records[name]) for name in sorted(records)})
 
 
 def _to_text(value: Mapping[str, Any]) -> str:
@@ -102,7 +102,7 @@ def _to_text(value: Mapping[str, Any]) -> str:
     return escape_html(orjson.dumps(value).decode())
 
 
-def _record_document(name: str, record: InjectionRecord) -> dict[str, Any]:
+def _build_record_document(name: str, record: InjectionRecord) -> dict[str, Any]:
     document: dict[str, Any] = {
         "updateTimestamp": record.updated_at,
         "hash": record.hash,
@@ -167,10 +167,10 @@ def _read_known(annotations: Mapping[str, str]) -> Mapping[str, InjectionRecord]
 
 def encode_states(states: Mapping[str, UpgradeState]) -> str:
     """Encode the upgrades as an annotation."""
-    return _to_text({name: _state_document(states[name]) for name in sorted(states)})
+    return _to_text({name: _build_state_document(states[name]) for name in sorted(states)})
 
 
-def _state_document(state: UpgradeState) -> dict[str, Any]:
+def _build_state_document(state: UpgradeState) -> dict[str, Any]:
     return {
         "revision": state.revision,
         "updateTimestamp": state.updated_at or None,

@@ -650,14 +650,14 @@ def compute_longest_wait_s(code: Code, spec: Mapping[str, Any]) -> float:
     the spec's seconds and the time of a node's work.
     """
     moves_in_s = CODES[code].moves_in_s
-    return moves_in_s if moves_in_s < AS_ASKED else _A_NODE_S + _sum_of_seconds(spec)
+    return moves_in_s if moves_in_s < AS_ASKED else _A_NODE_S + _sum_seconds(spec)
 
 
-def _sum_of_seconds(value: Any) -> float:
+def _sum_seconds(value: Any) -> float:
     """Add up all fields `…Seconds` of a document."""
     if isinstance(value, Mapping):
         return sum(
-            float(part) if name.endswith("Seconds") and isinstance(part, int) else _sum_of_seconds(part)
+            float(part) if name.endswith("Seconds") and isinstance(part, int) else _sum_seconds(part)
             for name, part in value.items()
         )
-    return sum(_sum_of_seconds(part) for part in value) if isinstance(value, list) else 0.0
+    return sum(_sum_seconds(part) for part in value) if isinstance(value, list) else 0.0

@@ -118,11 +118,11 @@ def build_mutating_review(steps: Sequence[NamedStep]) -> Reviewer:
             try:
                 changed = await change(pod, request)
             except StepError as error:
-                return AdmissionAnswer(refusal=_error_status(name, error))
+                return AdmissionAnswer(refusal=_build_error_status(name, error))
             pod = pod if changed is None else changed
         return ALLOWED if is_same(pod, request.object) else AdmissionAnswer(object=pod)
 
-    return _of_any_pod(review)
+    return _make_reviewer_of_any_pod(review)
 
 
 def build_judging_review(steps: Sequence[NamedStep]) -> Reviewer:
@@ -138,15 +138,17 @@ def build_judging_review(steps: Sequence[NamedStep]) -> Reviewer:
                 refusal = await judge(request)
             except StepError as error:
                 is_full = error.code == _TOO_MANY
-                return AdmissionAnswer(refusal=_too_many(error) if is_full else build_bad_request(str(error)))
+                return AdmissionAnswer(
+                    refusal=_build_too_many_status(error) if is_full else build_bad_request(str(error))
+                )
             if refusal is not None:
                 return AdmissionAnswer(refusal=refusal)
         return ALLOWED
 
-    return _of_any_pod(review)
+    return _make_reviewer_of_any_pod(review)
 
 
-def _of_any_pod(review: Reviewer) -> Reviewer:
+def _make_reviewer_of_any_pod(review: Reviewer) -> Reviewer:
     """Return a reviewer that also handles objects that are not valid pods. API servers do not send such objects, and a
     check of all types takes as long as the review. So types are checked only after the review has failed.
     """
@@ -201,12 +203,12 @@ def _is_judged(request: AdmissionRequest) -> bool:
     return False
 
 
-def _error_status(step: str, error: StepError) -> ErrorStatus:
+def _build_error_status(step: str, error: StepError) -> ErrorStatus:
     _log.warning("pod admission: step %s failed: %s", step, error)
     if error.code == _TOO_MANY:
-        return _too_many(error)
+        return _build_too_many_status(error)
     return ErrorStatus(status="Failure", message=str(error), reason="InternalError", code=error.code)
 
 
-def _too_many(error: StepError) -> ErrorStatus:
+def _build_too_many_status(error: StepError) -> ErrorStatus:
     return ErrorStatus(status="Failure", message=str(error), reason="TooManyRequests", code=_TOO_MANY)

@@ -21,7 +21,7 @@ _FIELDS: Final = ("schedule", "timeZone", "paused", "startingDeadlineSeconds")
 _Shape = tuple[Any, ...]
 
 
-def _shape_of(spec: Mapping[str, Any]) -> _Shape:
+def _read_shape(spec: Mapping[str, Any]) -> _Shape:
     return tuple(spec.get(field) or None for field in _FIELDS)
 
 
@@ -29,7 +29,7 @@ def record_change(doc: Document, old: Mapping[str, Any] | None, *, now: Instant)
     """Return the object with the time of its last change. The annotation is restored if the update omits it."""
     if old is None:
         return doc
-    if _shape_of(doc.get("spec") or {}) != _shape_of(old.get("spec") or {}):
+    if _read_shape(doc.get("spec") or {}) != _read_shape(old.get("spec") or {}):
         return _set_annotation(doc, format_time(now))
     before = annotations_of(old).get(SCHEDULED_SINCE)
     is_lost = before is not None and SCHEDULED_SINCE not in annotations_of(doc)

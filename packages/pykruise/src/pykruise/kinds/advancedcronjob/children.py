@@ -125,7 +125,7 @@ def project_child(raw: bytes | msgspec.Raw, kind: str) -> ChildView:
     """Return the view of a child. Raises msgspec.DecodeError if the bytes are not a Kubernetes object."""
     child = _decode(raw)
     meta, status, spec = child.metadata, child.status or _Status(), child.spec or _Spec()
-    ending = _pull_ending(status) if kind == IMAGE_LIST_PULL_JOB.kind else _job_ending(status)
+    ending = _read_pull_ending(status) if kind == IMAGE_LIST_PULL_JOB.kind else _read_job_ending(status)
     return ChildView(
         namespace=meta.namespace,
         name=meta.name,
@@ -135,10 +135,10 @@ def project_child(raw: bytes | msgspec.Raw, kind: str) -> ChildView:
         controller_uid=next(
             (reference.uid for reference in meta.owner_references or () if reference.controller), ""
         ),
-        scheduled_at=_scheduled_at(meta.annotations),
+        scheduled_at=_read_scheduled_time(meta.annotations),
         started_at=status.start_time or "",
         ending=ending,
-        ended_at=None if ending is Ending.ACTIVE else _ended_at(status),
+        ended_at=None if ending is Ending.ACTIVE else _find_end_time(status),
         # When a Kubernetes Job succeeds, it has replaced its failed pods.
         has_failed_pods=kind == BROADCAST_JOB.kind and ending is Ending.SUCCESSFUL and status.failed > 0,
         is_deleting=meta.deletion_timestamp is not None,
@@ -159,14 +159,14 @@ def _is_failure(condition: _Condition) -> bool:
 
 def tick_of(document: Mapping[str, Any]) -> Instant | None:
     """Return the tick for which the child was created; None if its annotation is missing or unreadable."""
-    return _scheduled_at((document.get("metadata") or {}).get("annotations"))
+    return _read_scheduled_time((document.get("metadata") or {}).get("annotations"))
 
 
-def _scheduled_at(annotations: Mapping[str, str] | None) -> Instant | None:
+def _read_scheduled_time(annotations: Mapping[str, str] | None) -> Instant | None:
     return parse_optional_time((annotations or {}).get(SCHEDULED_AT))
 
 
-def _job_ending(status: _Status) -> Ending:
+def _read_job_ending(status: _Status) -> Ending:
     """Return the result of a job: the first condition of type Failed or Complete that is True."""
     for condition in status.conditions or ():
         if condition.status == "True" and condition.type in ("Failed", "Complete"):
@@ -174,13 +174,13 @@ def _job_ending(status: _Status) -> Ending:
     return Ending.ACTIVE
 
 
-def _ended_at(status: _Status) -> Instant | None:
+def _find_end_time(status: _Status) -> Instant | None:
     """Return the time of the end. A Kubernetes Job that failed has it only in its condition."""
     failures = (item.last_transition_time for item in status.conditions or () if _is_failure(item))
     return parse_optional_time(status.completion_time or next(failures, None))
 
 
-def _pull_ending(status: _Status) -> Ending:
+def _read_pull_ending(status: _Status) -> Ending:
     if not status.completion_time:
         return Ending.ACTIVE
     return Ending.SUCCESSFUL if status.succeeded == status.desired else Ending.FAILED

@@ -46,11 +46,11 @@ def _complete_template(template: Document, *, complete: bool) -> Document:
             result[field] = {**job, "spec": spec}
     pulls = result.get("imageListPullJobTemplate")
     if pulls is not None:
-        result["imageListPullJobTemplate"] = {**pulls, "spec": _pull_spec(pulls.get("spec") or {})}
+        result["imageListPullJobTemplate"] = {**pulls, "spec": _fill_pull_defaults(pulls.get("spec") or {})}
     return result
 
 
-def _pull_spec(spec: Document) -> Document:
+def _fill_pull_defaults(spec: Document) -> Document:
     """Set defaults if the completion policy has no type; otherwise the webhook of ImageListPullJobs sets them when a
     child is created. OpenKruise does the same.
     """

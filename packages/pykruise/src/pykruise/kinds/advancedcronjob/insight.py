@@ -71,7 +71,7 @@ def list_children(snapshot: AdvancedCronJobSnapshot) -> Iterator[InsightChild]:
             yield InsightChild(
                 resource=made[1],
                 key=Key(child.namespace, child.name),
-                reason=_reason_of(child),
+                reason=_find_reason_code(child),
                 correction=correction,
             )
     if snapshot.cron.is_deleting:
@@ -101,7 +101,7 @@ def count_kept_children(snapshot: AdvancedCronJobSnapshot) -> KeptChildren | Non
     )
 
 
-def _reason_of(child: ChildView) -> str:
+def _find_reason_code(child: ChildView) -> str:
     if child.is_suspended:
         return Code.PAUSED
     return Code.LIMIT_IS_ZERO if child.starts_no_pod else ""

@@ -41,7 +41,7 @@ _COLUMNS = (
 )
 
 
-def _versions(schema_of: SpecSchema) -> tuple[Version, ...]:
+def _build_versions(schema_of: SpecSchema) -> tuple[Version, ...]:
     """Return both versions of the kind. Each template's spec has the schema of the child's kind."""
     embeds = {
         "spec.template.broadcastJobTemplate.spec": schema_of("BroadcastJob"),
@@ -94,7 +94,7 @@ _STORED: Final = StoredSpec(
 
 KIND = Kind(
     resource=ADVANCED_CRON_JOBS,
-    versions=_versions,
+    versions=_build_versions,
     short_names=("acj",),
     conversion=Conversion(ADVANCED_CRON_JOBS, "v1alpha1"),
     derived=(

@@ -94,7 +94,7 @@ def plan_cronjob(snapshot: AdvancedCronJobSnapshot) -> Plan:
     try:
         schedule = schedule_of(snapshot)
     except ScheduleError as error:
-        return kept.plan_wait(_reason_invalid(str(error)), note=_note_unreadable(error))
+        return kept.plan_wait(_explain_invalid_spec(str(error)), note=_note_unreadable(error))
     if is_name_too_long(cron.made[1], cron.name, snapshot.now):
         return kept.plan_wait(_NAME_TOO_LONG, note=_UNNAMEABLE)
     result = find_due_times(
@@ -277,7 +277,8 @@ class _Plan:
         cron = self._snapshot.cron
         resource = self._resource
         active = [
-            _reference_to(child, resource) for child in _select_active(self._snapshot.children)[:MOST_LISTED]
+            _build_reference(child, resource)
+            for child in _select_active(self._snapshot.children)[:MOST_LISTED]
         ]
         return msgspec.structs.replace(
             cron.status,
@@ -395,9 +396,9 @@ def _find_stuck_jobs(snapshot: ReadableAdvancedCronJob) -> Iterator[tuple[str, R
             zero = limit_is_zero("spec.parallelism", "no pod is started")
             yield child.name, Reason(zero.code, zero.message, f"{zero.remedy} of {child.kind} {child.name}")
             continue
-        if (late_at := _late_at(snapshot, child)) is not None:
+        if (late_at := _find_late_time(snapshot, child)) is not None:
             if snapshot.now >= late_at:
-                yield child.name, _has_no_pods(child)
+                yield child.name, _explain_no_pods(child)
             continue
         waiting = (
             pod for pod in snapshot.job_pods.get(child.uid, ()) if pod.is_active and not pod.is_serving
@@ -407,7 +408,7 @@ def _find_stuck_jobs(snapshot: ReadableAdvancedCronJob) -> Iterator[tuple[str, R
             yield child.name, obstacle
 
 
-def _late_at(snapshot: AdvancedCronJobSnapshot, child: ChildView) -> Instant | None:
+def _find_late_time(snapshot: AdvancedCronJobSnapshot, child: ChildView) -> Instant | None:
     """Return the time from which a Job without pods is late: if it has no pods by then, the API server has probably
     rejected them. None if the Job has pods, or needs no pods now.
     """
@@ -424,12 +425,12 @@ def _until_late(snapshot: AdvancedCronJobSnapshot) -> Iterator[float]:
         stuck_at = find_next_blocker_time(snapshot.job_pods.get(child.uid, ()), now=snapshot.now)
         if stuck_at is not None:
             yield stuck_at - snapshot.now
-        late_at = _late_at(snapshot, child)
+        late_at = _find_late_time(snapshot, child)
         if late_at is not None and late_at > snapshot.now:
             yield late_at - snapshot.now
 
 
-def _has_no_pods(child: ChildView) -> Reason:
+def _explain_no_pods(child: ChildView) -> Reason:
     command = f"kubectl describe job -n {child.namespace} {child.name}"
     return Reason(
         Code.WRITE_FAILED,
@@ -496,7 +497,7 @@ def find_deleted_failure(snapshot: AdvancedCronJobSnapshot) -> DeletedFailure | 
     )
 
 
-def _reference_to(child: ChildView, resource: Resource) -> ObjectReference:
+def _build_reference(child: ChildView, resource: Resource) -> ObjectReference:
     return ObjectReference(
         api_version=resource.api_version,
         kind=resource.kind,
@@ -506,7 +507,7 @@ def _reference_to(child: ChildView, resource: Resource) -> ObjectReference:
     )
 
 
-def _reason_invalid(problem: str) -> Reason:
+def _explain_invalid_spec(problem: str) -> Reason:
     return Reason(Code.INVALID_SPEC, problem, "correct the field")
 
 

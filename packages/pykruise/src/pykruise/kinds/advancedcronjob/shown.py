@@ -34,13 +34,13 @@ def _format_line(document: Mapping[str, Any], progress: Progress) -> str:
     return f"{name} has no active run, last scheduled {last}"
 
 
-def _last_time(document: Mapping[str, Any]) -> float | None:
+def _read_last_time(document: Mapping[str, Any]) -> float | None:
     """Return the last served time of the schedule, from the status; None if there is none."""
     last = get_path(document, "status", "lastScheduleTime")
     return parse_time(last) if last else None
 
 
-def _next_time(document: Mapping[str, Any]) -> float | None:
+def _find_next_time(document: Mapping[str, Any]) -> float | None:
     """Return the first time of the schedule after the last served time, the creation and the last change of the
     schedule. If this time is in the past, its run is due or was missed. None if the AdvancedCronJob is paused, or if
     its schedule is unreadable or has no next time.
@@ -87,7 +87,7 @@ SHOWN: Final = Shown(
     line=_format_line,
     metrics=Metrics(
         counts={"status_active": _ACTIVE},
-        times={"status_last_schedule_time": _last_time, "next_schedule_time": _next_time},
+        times={"status_last_schedule_time": _read_last_time, "next_schedule_time": _find_next_time},
         has_conditions=False,
     ),
     columns=(

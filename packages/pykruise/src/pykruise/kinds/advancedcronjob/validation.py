@@ -61,20 +61,20 @@ def errors_of(
     errors = [*find_job_name_errors(metadata), *find_metadata_errors(metadata)]
     if old is not None and is_same(given, old["spec"]):
         return errors
-    errors += _schedule_errors(spec)
+    errors += _find_schedule_errors(spec)
     for name, value in (
         ("startingDeadlineSeconds", spec.starting_deadline_seconds),
         ("successfulJobsHistoryLimit", spec.successful_jobs_history_limit),
         ("failedJobsHistoryLimit", spec.failed_jobs_history_limit),
     ):
         errors += check_not_negative(value, f"spec.{name}")
-    errors += _template_errors(given.get("template") or {}, spec)
+    errors += _find_job_template_errors(given.get("template") or {}, spec)
     if old is not None:
-        errors += _immutable_errors(given, old["spec"])
+        errors += _find_immutable_errors(given, old["spec"])
     return errors
 
 
-def _schedule_errors(spec: AdvancedCronJobSpec) -> Iterator[Cause]:
+def _find_schedule_errors(spec: AdvancedCronJobSpec) -> Iterator[Cause]:
     path, text, zone = "spec.schedule", spec.schedule, spec.time_zone
     if not text:
         yield make_invalid_error(path, text, "schedule must be specified")
@@ -103,7 +103,7 @@ def _schedule_errors(spec: AdvancedCronJobSpec) -> Iterator[Cause]:
             yield make_invalid_error(path, zone, str(error))
 
 
-def _template_errors(template: Mapping[str, Any], spec: AdvancedCronJobSpec) -> Iterator[Cause]:
+def _find_job_template_errors(template: Mapping[str, Any], spec: AdvancedCronJobSpec) -> Iterator[Cause]:
     given = [name for name in TEMPLATES if template.get(name) is not None]
     if len(given) != 1:
         why = "exactly one of jobTemplate, broadcastJobTemplate, imageListPullJobTemplate must be set"
@@ -113,7 +113,7 @@ def _template_errors(template: Mapping[str, Any], spec: AdvancedCronJobSpec) -> 
             if spec.concurrency_policy not in ("Replace", "Forbid"):
                 why = "concurrencyPolicy of imageListPullJobTemplate can only be Replace or Forbid"
                 yield make_invalid_error("spec.concurrencyPolicy", spec.concurrency_policy, why)
-            first = next(_pull_errors(get_path(template, name, "spec", default={})), None)
+            first = next(_find_pull_errors(get_path(template, name, "spec", default={})), None)
             if first is not None:
                 yield first
         else:
@@ -121,14 +121,14 @@ def _template_errors(template: Mapping[str, Any], spec: AdvancedCronJobSpec) -> 
             yield from find_template_errors(pod, f"spec.template.{name}.spec.template")
 
 
-def _pull_errors(spec: Mapping[str, Any]) -> Iterator[Cause]:
+def _find_pull_errors(spec: Mapping[str, Any]) -> Iterator[Cause]:
     selector, pods = spec.get("selector"), spec.get("podSelector")
     if selector is not None:
-        yield from _selector_errors(selector)
-    yield from _label_errors(pods, f"{_PULL_PATH}.podSelector.labelSelector")
+        yield from _find_selector_errors(selector)
+    yield from _find_label_errors(pods, f"{_PULL_PATH}.podSelector.labelSelector")
     if selector is not None and pods is not None:
         yield make_invalid_error(_PULL_PATH, "", "selector and podSelector cannot both be set")
-    yield from _image_errors(spec.get("images"))
+    yield from _find_image_errors(spec.get("images"))
     completion = spec.get("completionPolicy") or {}
     path = f"{_PULL_PATH}.completionPolicy"
     if completion.get("type") not in ("Always", None, ""):
@@ -150,25 +150,25 @@ def _pull_errors(spec: Mapping[str, Any]) -> Iterator[Cause]:
         )
 
 
-def _selector_errors(selector: Mapping[str, Any]) -> Iterator[Cause]:
+def _find_selector_errors(selector: Mapping[str, Any]) -> Iterator[Cause]:
     path = f"{_PULL_PATH}.selector"
     names = selector.get("names") or []
     labels = {name: selector[name] for name in ("matchLabels", "matchExpressions") if selector.get(name)}
     if names and labels:
         yield make_invalid_error(path, dict(selector), "names and labels cannot both be set")
-    yield from _label_errors(labels, f"{path}.labelSelector")
+    yield from _find_label_errors(labels, f"{path}.labelSelector")
     if len(set(names)) != len(names):
         yield make_invalid_error(f"{path}.names", names, "each node can only be named once")
 
 
-def _label_errors(selector: Mapping[str, Any] | None, path: str) -> Iterator[Cause]:
+def _find_label_errors(selector: Mapping[str, Any] | None, path: str) -> Iterator[Cause]:
     try:
         parse_selector(selector)
     except SelectorError as error:
         yield make_invalid_error(path, selector, str(error))
 
 
-def _image_errors(images: list[str] | None) -> Iterator[Cause]:
+def _find_image_errors(images: list[str] | None) -> Iterator[Cause]:
     path = f"{_PULL_PATH}.images"
     if not images:
         yield make_invalid_error(path, [], "must contain at least one image")
@@ -182,7 +182,7 @@ def _image_errors(images: list[str] | None) -> Iterator[Cause]:
             yield make_invalid_error(path, image, "is not a valid image reference")
 
 
-def _immutable_errors(new: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[Cause]:
+def _find_immutable_errors(new: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[Cause]:
     """Yield an error if the template or another immutable field changed. Of the templates, only that of an
     ImageListPullJob can be changed, and only if it existed before.
     """
@@ -214,7 +214,7 @@ def warnings_of(doc: Mapping[str, Any], spec: AdvancedCronJobSpec) -> Iterator[s
             "spec.template.broadcastJobTemplate.spec.completionPolicy: with type Never, activeDeadlineSeconds and "
             "ttlSecondsAfterFinished must not be set; no BroadcastJob can be created"
         )
-    if _never_comes(spec.schedule):
+    if _has_no_time(spec.schedule):
         yield f"spec.schedule: {_DISTANT}"
     if spec.failed_jobs_history_limit == 0:
         yield (
@@ -226,7 +226,7 @@ def warnings_of(doc: Mapping[str, Any], spec: AdvancedCronJobSpec) -> Iterator[s
         yield "spec.startingDeadlineSeconds: a busy manager may miss runs if this deadline is less than 10 s"
 
 
-def _never_comes(schedule: str) -> bool:
+def _has_no_time(schedule: str) -> bool:
     """Whether the schedule has no time, in any time zone. False for an unreadable schedule, which is an error
     instead.
     """

@@ -69,7 +69,7 @@ def _is_concerned(
     job: BroadcastJobView, old: NodeView | None, new: NodeView | None, around: Around[BroadcastJobSettings]
 ) -> bool:
     if old is not None and new is not None:
-        if _places_equally(old, new):
+        if _is_placed_equally(old, new):
             return False
         if bool(job.find_obstacle(old)) != bool(job.find_obstacle(new)):
             return True
@@ -81,7 +81,7 @@ def _is_concerned(
     return any(pod.target_node in names for pod in around.list_owned(POD_VIEWS, job.uid))
 
 
-def _places_equally(old: NodeView, new: NodeView) -> bool:
+def _is_placed_equally(old: NodeView, new: NodeView) -> bool:
     same_room = old.is_cordoned == new.is_cordoned and old.allocatable == new.allocatable
     return same_room and old.is_placed_as(new)
 

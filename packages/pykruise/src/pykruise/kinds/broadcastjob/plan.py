@@ -93,7 +93,7 @@ def plan_broadcastjob(snapshot: BroadcastJobSnapshot) -> Plan:
         return make_refused_plan([f"spec.parallelism: {error}"])
     if job.is_finished and not job.status.completion_time:
         policy = msgspec.structs.replace(policy, ttl_s=None)  # the end time is unknown, so the job is kept
-    decision = decide_fan_out(targets.targets, policy, _run_of(snapshot), now=snapshot.now)
+    decision = decide_fan_out(targets.targets, policy, _build_run(snapshot), now=snapshot.now)
     if job.is_finished:
         return _plan_after_end(snapshot, targets, decision)
     return _plan_before_end(snapshot, targets, decision, policy)
@@ -119,7 +119,7 @@ def policy_of(spec: BroadcastJobSpec, *, desired: int) -> JobPolicy:
     )
 
 
-def _run_of(snapshot: ReadableBroadcastJob) -> JobRun:
+def _build_run(snapshot: ReadableBroadcastJob) -> JobRun:
     job = snapshot.job
     started_at = parse_optional_time(job.status.start_time)
     finished_at = parse_optional_time(job.status.completion_time) if job.is_finished else None
@@ -142,7 +142,7 @@ def _plan_after_end(
     job = snapshot.job
     stages = _stop_pods(targets, decision.stop, "the job has failed")
     if decision.delete:
-        stages = [*stages, _deletion_of(job)]
+        stages = [*stages, _plan_job_deletion(job)]
     status = None
     waiting = _OVER if decision.requeue_after_s is not None else None
     if job.has_failed:
@@ -152,7 +152,7 @@ def _plan_after_end(
         pods = format_count(job.status.failed, "pod")
         waiting = Reason(Code.JOB_FAILED, f"the job has ended, and {pods} failed")
     if not job.ends:  # with completion policy Never, a failed job still counts its pods
-        status = _document_if_changed(job, compute_status(snapshot, decision.counts, phase=FAILED))
+        status = _build_changed_status(job, compute_status(snapshot, decision.counts, phase=FAILED))
     return Plan(
         stages=tuple(stages),
         status=status,
@@ -182,7 +182,7 @@ def _was_late(job: BroadcastJobView) -> bool:
     return parse_time(status.completion_time) >= parse_time(status.start_time) + deadline_s
 
 
-def _deletion_of(job: BroadcastJobView) -> Stage:
+def _plan_job_deletion(job: BroadcastJobView) -> Stage:
     because = "ttlSecondsAfterFinished has passed"
     step = Step(action=delete_object(BROADCAST_JOBS, job), because=because)
     return Stage(purpose=Purpose.DELETE_JOB, chains=(Chain(subject=job.name, steps=(step,)),))
@@ -218,7 +218,7 @@ def _plan_before_end(
         stages.append(Stage(purpose=Purpose.CREATE_PODS, chains=chains, ramp=True))
     return Plan(
         stages=tuple(stages),
-        status=None if is_resumed else _document_if_changed(job, status),
+        status=None if is_resumed else _build_changed_status(job, status),
         requeue_after_s=0.0
         if hold is None and len(now) < len(decision.start)
         else _find_requeue_s(snapshot, targets, decision),
@@ -226,7 +226,7 @@ def _plan_before_end(
         or find_wait_reason(
             decision,
             nothing_fits=_NO_NODE if decision.counts.wanted else _explain_no_node(targets),
-            running=_pods_have,
+            running=_format_pod_count,
             obstacles=[*_find_obstacles(snapshot, targets), *failing],
         ),
         skipped={pod.name: reason for pod, reason in failing},
@@ -325,7 +325,7 @@ def _plan_pause(
     failed_pods = _find_failed_pods(targets)
     return Plan(
         stages=(*_store_status(job, status, notes=(), because=message), stage),
-        waiting=_reason_of_pause(job, failed_pods),
+        waiting=_explain_failure_pause(job, failed_pods),
         skipped=_list_pausing_pods(job, failed_pods),
     )
 
@@ -335,12 +335,14 @@ def _plan_paused(
 ) -> Plan:
     """Plan only the status of a paused job."""
     job = snapshot.job
-    status = _document_if_changed(job, compute_status(snapshot, decision.counts, phase=PAUSED))
+    status = _build_changed_status(job, compute_status(snapshot, decision.counts, phase=PAUSED))
     failed = _find_failed_pods(targets)
-    paused = explain_pause(policy, _run_of(snapshot), field=_DEADLINE, now=snapshot.now)
+    paused = explain_pause(policy, _build_run(snapshot), field=_DEADLINE, now=snapshot.now)
     if failed and policy.on_failure is OnFailure.PAUSE:
         return Plan(
-            status=status, waiting=_reason_of_pause(job, failed), skipped=_list_pausing_pods(job, failed)
+            status=status,
+            waiting=_explain_failure_pause(job, failed),
+            skipped=_list_pausing_pods(job, failed),
         )
     return Plan(
         status=status,
@@ -353,7 +355,7 @@ def _plan_paused(
     )
 
 
-def _reason_of_pause(job: BroadcastJobView, failed: Sequence[PodView]) -> Reason:
+def _explain_failure_pause(job: BroadcastJobView, failed: Sequence[PodView]) -> Reason:
     """Return why the job is paused: pods failed. A job that is resumed while one of these pods exists pauses again."""
     pods = format_count(len(failed), "failed pod")
     words = (
@@ -421,7 +423,7 @@ def _drop_left_to_gc(targets: BroadcastJobTargets, names: Iterable[str]) -> Iter
     return (name for name in names if name not in targets.is_left_to_gc)
 
 
-def _document_if_changed(job: BroadcastJobView, status: BroadcastJobStatus) -> Document | None:
+def _build_changed_status(job: BroadcastJobView, status: BroadcastJobStatus) -> Document | None:
     """Return the status to write; None if the stored status is the same."""
     document = document_of(status)
     return None if document == job.stored_status else document
@@ -496,7 +498,7 @@ def _explain_failing(pod: PodView) -> Reason:
         f"{failure.message}; the pod counts as failed, because its containers restarted {times}, more often than "
         "restartLimit allows"
     )
-    return Reason(Code.POD_FAILED, message, _then_replace(failure, pod))
+    return Reason(Code.POD_FAILED, message, _describe_replacement(failure, pod))
 
 
 def _find_ended_failures(targets: BroadcastJobTargets) -> list[tuple[PodView, Reason]]:
@@ -510,10 +512,10 @@ def _find_ended_failures(targets: BroadcastJobTargets) -> list[tuple[PodView, Re
 
 
 def _with_replacement(failure: Reason, pod: PodView) -> Reason:
-    return Reason(failure.code, failure.message, _then_replace(failure, pod), failure.container)
+    return Reason(failure.code, failure.message, _describe_replacement(failure, pod), failure.container)
 
 
-def _then_replace(failure: Reason, pod: PodView) -> str:
+def _describe_replacement(failure: Reason, pod: PodView) -> str:
     command = f"kubectl delete pod -n {pod.namespace} {pod.name}"
     return f"{failure.remedy}; then delete the pod ({command}), so that its node gets a new pod"
 
@@ -552,5 +554,5 @@ def _list_held_nodes(decision: FanOutDecision) -> dict[str, Reason]:
     return {name: HELD[hold] for name, hold in decision.waiting.items()}
 
 
-def _pods_have(count: int) -> str:
+def _format_pod_count(count: int) -> str:
     return format_count(count, "pod has", "pods have")

@@ -99,7 +99,7 @@ class _Gathering:
             else:
                 self.targets.append(FanOutTarget(name=node.name))
             return
-        pod, *others = sorted(pods, key=_precedence_of)
+        pod, *others = sorted(pods, key=_compute_precedence)
         obstacle = _find_obstacle(pod, node)
         if obstacle and pod.is_active:
             self.idle[node.name] = obstacle
@@ -120,11 +120,11 @@ class _Gathering:
                 continue
             self._add_surplus(pod, f"its node {node} no longer exists" if node else "its spec names no node")
             if pod.node_name:
-                self.left.append(_name_of(pod))
+                self.left.append(_format_pod_subject(pod))
 
     def _add_surplus(self, pod: PodView, why: str) -> None:
-        self.why[_name_of(pod)] = why
-        self._add_target(_name_of(pod), pod, is_wanted=False)
+        self.why[_format_pod_subject(pod)] = why
+        self._add_target(_format_pod_subject(pod), pod, is_wanted=False)
 
     def _add_target(self, name: str, pod: PodView, *, is_wanted: bool) -> None:
         state = state_of(pod, restart_limit=self._limit)
@@ -132,11 +132,11 @@ class _Gathering:
         self.pods[name] = pod
 
 
-def _name_of(pod: PodView) -> str:
+def _format_pod_subject(pod: PodView) -> str:
     return f"pod/{pod.name}"
 
 
-def _precedence_of(pod: PodView) -> tuple[bool, bool, float, str]:
+def _compute_precedence(pod: PodView) -> tuple[bool, bool, float, str]:
     """Sort key of several pods on a node: first finished pods, then pods that are neither finished nor terminating,
     then terminating pods. The pods of each group are sorted by age, the oldest first.
     """

@@ -50,7 +50,7 @@ def errors_of(
     errors += find_policy_errors(spec, "spec")
     errors += find_template_rule_errors(given.get("template"), "spec.template")
     if old is None:
-        errors += _amount_errors(spec)
+        errors += _find_amount_errors(spec)
     return errors
 
 
@@ -88,7 +88,7 @@ def find_template_rule_errors(template: Mapping[str, Any] | None, path: str) -> 
     yield from find_template_errors(template, path)
 
 
-def _amount_errors(spec: BroadcastJobSpec) -> Iterator[Cause]:
+def _find_amount_errors(spec: BroadcastJobSpec) -> Iterator[Cause]:
     parallelism, path = spec.parallelism, "spec.parallelism"
     if isinstance(parallelism, int):
         yield from check_not_negative(parallelism, path)
@@ -118,4 +118,4 @@ def warnings_of(spec: BroadcastJobSpec) -> Iterator[str]:
 
 def find_stored_errors(spec: BroadcastJobSpec) -> list[Cause]:
     """Find errors of a stored spec, except errors of its template."""
-    return [*find_policy_errors(spec, "spec"), *_amount_errors(spec)]
+    return [*find_policy_errors(spec, "spec"), *_find_amount_errors(spec)]

@@ -96,7 +96,7 @@ class ClaimPlan(msgspec.Struct, frozen=True, kw_only=True):
         announced = (claim for claim in claims if self.is_reused and claim.leaves_with != pod.uid)
         return msgspec.structs.replace(
             deletion,
-            before=tuple(_mark_step(claim, pod.uid, because=because) for claim in announced),
+            before=tuple(_build_mark_step(claim, pod.uid, because=because) for claim in announced),
             after=tuple(_delete_step(claim, because=f"its pod {pod.name} was deleted") for claim in claims),
         )
 
@@ -127,7 +127,9 @@ def plan_claims(
         for pod in mismatched
     }
     choice = _choose_ids(snapshot, count) if count > 0 else IdChoice()
-    new_pods = [_new_pod(snapshot, instance_id, of_pods.get(instance_id, ())) for instance_id in choice.ids]
+    new_pods = [
+        _build_new_pod(snapshot, instance_id, of_pods.get(instance_id, ())) for instance_id in choice.ids
+    ]
     recorded = update.annotations.get(keys.CLAIM_TEMPLATES_HASH_ANNOTATION)
     is_keeping = of_pods and recorded not in (None, hash_templates(spec.volume_claim_templates))
     return ClaimPlan(
@@ -156,7 +158,7 @@ class IdChoice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _choose_ids(snapshot: ReadableCloneSet, count: int) -> IdChoice:
-    active = _active_uids(snapshot)
+    active = _index_active_pods(snapshot)
     departing = {claim.instance_id for claim in snapshot.claims if _is_departing(claim, active)}
     return choose_ids(
         count,
@@ -203,7 +205,9 @@ def choose_ids(
     return IdChoice(ids=tuple(sorted([*reused, *fresh])), awaited=tuple(awaited))
 
 
-def _new_pod(snapshot: ReadableCloneSet, instance_id: InstanceId, present: Iterable[ClaimView]) -> NewPod:
+def _build_new_pod(
+    snapshot: ReadableCloneSet, instance_id: InstanceId, present: Iterable[ClaimView]
+) -> NewPod:
     owner, spec = snapshot.cloneset, snapshot.cloneset.spec
     templates = spec.volume_claim_templates
     if not templates:
@@ -235,7 +239,7 @@ def _new_pod(snapshot: ReadableCloneSet, instance_id: InstanceId, present: Itera
 # Claims whose pod was deleted, or should be deleted but was kept
 
 
-def _active_uids(snapshot: ReadableCloneSet) -> dict[str, str]:
+def _index_active_pods(snapshot: ReadableCloneSet) -> dict[str, str]:
     """Uid → name of each active pod."""
     return {pod.uid: pod.name for pod in snapshot.pods if pod.is_active}
 
@@ -249,13 +253,13 @@ def _finish_deletions(snapshot: ReadableCloneSet) -> Iterator[CleanUp]:
     """Yield the writes that finish an interrupted deletion of a pod and its claims. If the pod was not deleted, remove
     the mark from the claims.
     """
-    active = _active_uids(snapshot)
+    active = _index_active_pods(snapshot)
     for claim in sorted(snapshot.claims, key=lambda claim: claim.name):
         if _is_departing(claim, active):
             step = _delete_step(claim, because="its pod was deleted, so the claim must be deleted too")
             yield CleanUp(chain=Chain(subject=claim.name, steps=(step,)))
         elif claim.leaves_with and not claim.is_deleting:
-            step = _mark_step(claim, None, because="its pod stays, so the claim stays too")
+            step = _build_mark_step(claim, None, because="its pod stays, so the claim stays too")
             pod = active[claim.leaves_with]
             yield CleanUp(chain=Chain(subject=claim.name, steps=(step,)), staying_pod=pod)
 
@@ -291,7 +295,7 @@ def _create_step(document: Document, *, pod: str) -> Step:
     )
 
 
-def _mark_step(claim: ClaimView, pod_uid: str | None, *, because: str) -> Step:
+def _build_mark_step(claim: ClaimView, pod_uid: str | None, *, because: str) -> Step:
     """Mark a claim that will be deleted with the pod of this uid; None removes the mark.
 
     A pod and its claim cannot be deleted in one write. If the manager stops between the two writes, the mark tells the

@@ -27,7 +27,7 @@ def add_defaults(
     spec: Document = {"replicas": 1, "revisionHistoryLimit": 10, **drop_nulls(doc.get("spec"))}
     if not settings.template_no_defaults:
         spec = _with_template_defaults(spec, (old or {}).get("spec") or {}, settings)
-    spec["updateStrategy"] = _update_strategy(drop_nulls(spec.get("updateStrategy")))
+    spec["updateStrategy"] = _fill_strategy_defaults(drop_nulls(spec.get("updateStrategy")))
     return {**doc, "spec": spec}
 
 
@@ -43,7 +43,7 @@ def _with_template_defaults(
     return spec
 
 
-def _update_strategy(strategy: Document) -> Document:
+def _fill_strategy_defaults(strategy: Document) -> Document:
     """Add defaults to the update strategy, unless its type is OnDelete."""
     strategy["type"] = strategy.get("type") or str(UpdateType.ROLLING_UPDATE)
     if strategy["type"] != UpdateType.ROLLING_UPDATE:

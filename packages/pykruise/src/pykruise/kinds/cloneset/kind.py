@@ -127,7 +127,7 @@ def _enqueue_by_claim(change: Change[ClaimView], around: Around[CloneSetSettings
                 yield cloneset.key
 
 
-def _claim_names(doc: Mapping[str, Any], _: CloneSetSettings) -> Iterator[str]:
+def _list_claim_names(doc: Mapping[str, Any], _: CloneSetSettings) -> Iterator[str]:
     for template in get_path(doc, "spec", "volumeClaimTemplates", default=()):
         yield f"{read_template_name(template)}-{doc['metadata']['name']}{RANDOM_END}"
 
@@ -175,7 +175,7 @@ KIND = Kind(
             longest=LONGEST_NAME,
             of=lambda doc, _: (f"{doc['metadata']['name']}{RANDOM_END}",),
         ),
-        DerivedName(what="the name of a pod's PVC", longest=LONGEST_NAME, of=_claim_names),
+        DerivedName(what="the name of a pod's PVC", longest=LONGEST_NAME, of=_list_claim_names),
     ),
     own_gates={**GATES, **GROUP_GATES},
     settings=CloneSetSettings,

@@ -69,7 +69,7 @@ def limits_of(spec: CloneSetSpec) -> tuple[CloneSetLimits, list[FieldProblem]]:
     partition, max_surge, max_unavailable = 0, 0, None
     if block is not None:
         if block.partition is not None:
-            partition = _partition(
+            partition = _compute_partition(
                 block.partition,
                 number(block.partition, f"{path}.partition", Rounding.UP),
                 replicas=spec.replicas,
@@ -99,7 +99,7 @@ def limits_of(spec: CloneSetSpec) -> tuple[CloneSetLimits, list[FieldProblem]]:
     return limits, problems
 
 
-def _partition(value: IntOrPercent, resolved: int, *, replicas: int) -> int:
+def _compute_partition(value: IntOrPercent, resolved: int, *, replicas: int) -> int:
     """Return the effective partition. It is at most `replicas`. If it is a percentage below 100%, at least one pod is
     updated.
     """

@@ -118,13 +118,13 @@ def _join_phases(
     waiting, shown = waiting_of(ws, skipped=skipped)
     overlap = overlap_of(ws.snapshot.overlapping)
     notes = (
-        *_orphans_note(orphans),
+        *_make_orphan_notes(orphans),
         *make_overlap_note(overlap),
         *make_config_notes(ws.snapshot.config_problem),
         *scale.notes,
         *update.notes,
     )
-    outcomes = _outcomes_of_phases(scale, update, refresh, evictions)
+    outcomes = _build_outcomes(scale, update, refresh, evictions)
     unused = [write.chain for write in ws.claims.clean_up if write.staying_pod not in touched]
     clean_up = PlanPhase(decided=(DecidedStage(purpose=Purpose.CLEAN_UP_CLAIMS, decisions=unused),))
     release = release_pods(mismatched, owner_uid=ws.snapshot.cloneset.uid, before=ws.claims.handed_over)
@@ -178,7 +178,7 @@ def _join_phases(
     )
 
 
-def _outcomes_of_phases(
+def _build_outcomes(
     scale: PlanPhase, update: PlanPhase, refresh: PlanPhase, evictions: PlanPhase
 ) -> dict[str, Reason | None]:
     """Return the results of the phases, if scaling has nothing to write. A phase with writes has no result yet."""
@@ -220,7 +220,7 @@ def _select_orphans(snapshot: CloneSetSnapshot, selector: Selector) -> list[PodV
     return sorted(pods, key=lambda pod: pod.name)
 
 
-def _orphans_note(orphans: Sequence[PodView]) -> tuple[Note, ...]:
+def _make_orphan_notes(orphans: Sequence[PodView]) -> tuple[Note, ...]:
     """Return one event about all orphans that the selector matches, such as pods of a deleted CloneSet."""
     if not orphans:
         return ()
@@ -298,7 +298,7 @@ def _plan_phases(snapshot: ReadableCloneSet, unrecorded: RevisionView | None) ->
     current = choose_current(snapshot.revisions, cloneset.status.current_revision, update=choice.revision)
     if not selector.matches(read_pod_labels(current.template)):
         problem = f"the labels of revision {current.name} do not match spec.selector"
-        return [_of_scale("spec.template.metadata.labels", problem)]
+        return [_make_scale_problem("spec.template.metadata.labels", problem)]
     ws = build_working_set(
         snapshot,
         limits=limits,
@@ -324,48 +324,50 @@ def _find_problems(snapshot: ReadableCloneSet) -> list[Problem]:
     try:
         selector = parse_selector(msgspec.to_builtins(spec.selector))
         if selector.is_empty:
-            problems.append(_of_scale("spec.selector", "is empty and would match every pod"))
+            problems.append(_make_scale_problem("spec.selector", "is empty and would match every pod"))
         elif not selector.matches(read_pod_labels(spec.template)):
-            problems.append(_of_scale("spec.template.metadata.labels", "do not match spec.selector"))
+            problems.append(
+                _make_scale_problem("spec.template.metadata.labels", "do not match spec.selector")
+            )
     except SelectorError as error:
-        problems.append(_of_scale("spec.selector", str(error)))
+        problems.append(_make_scale_problem("spec.selector", str(error)))
     if snapshot.groups.problem:
         problems.append(Problem(snapshot.groups.problem, condition=FAILED_SCALE))
     for problem in limits_of(spec)[1]:
-        problems.append(Problem(str(problem), condition=_condition_of(problem.field)))
+        problems.append(Problem(str(problem), condition=_choose_condition(problem.field)))
     return problems
 
 
-def _condition_of(field: str) -> str:
+def _choose_condition(field: str) -> str:
     return FAILED_UPDATE if field.startswith("spec.updateStrategy") else FAILED_SCALE
 
 
-def _of_scale(field: str, problem: str) -> Problem:
+def _make_scale_problem(field: str, problem: str) -> Problem:
     return Problem(str(FieldProblem(field, problem)), condition=FAILED_SCALE)
 
 
-def _status_when_refused(snapshot: CloneSetSnapshot, problems: Sequence[Problem]) -> CloneSetStatus:
+def _build_refused_status(snapshot: CloneSetSnapshot, problems: Sequence[Problem]) -> CloneSetStatus:
     by_condition: dict[str, list[str]] = {}
     for problem in problems:
         by_condition.setdefault(problem.condition, []).append(problem.message)
     failures: dict[str, Reason | None] = {
         kind: Reason(Code.INVALID_SPEC, "; ".join(result)) for kind, result in by_condition.items()
     }
-    status = _status_as_observed(snapshot)
+    status = _build_observed_status(snapshot)
     kept = drop_conditions(status.conditions or (), SELECTOR_MISMATCH, WAITING)
     conditions = set_failures(kept, failures, now=snapshot.now)
     return msgspec.structs.replace(status, conditions=list(conditions))
 
 
-def _status_when_guarded(snapshot: CloneSetSnapshot, message: str) -> CloneSetStatus:
-    status = _status_as_observed(snapshot)
+def _build_guarded_status(snapshot: CloneSetSnapshot, message: str) -> CloneSetStatus:
+    status = _build_observed_status(snapshot)
     failures: dict[str, Reason | None] = {SELECTOR_MISMATCH: Reason(Code.SELECTOR_CHANGED, message)}
     conditions = set_failures(drop_conditions(status.conditions or (), WAITING), failures, now=snapshot.now)
     observed = snapshot.cloneset.status.observed_generation
     return msgspec.structs.replace(status, observed_generation=observed, conditions=list(conditions))
 
 
-def _status_as_observed(snapshot: CloneSetSnapshot) -> CloneSetStatus:
+def _build_observed_status(snapshot: CloneSetSnapshot) -> CloneSetStatus:
     """Return the stored status, but with counters computed from the current pods."""
     cloneset = snapshot.cloneset
     marks = marks_of(
@@ -382,11 +384,11 @@ def _status_as_observed(snapshot: CloneSetSnapshot) -> CloneSetStatus:
 _FRAME: Final = Frame(
     resource=CLONE_SETS,
     view_of=lambda snapshot: snapshot.cloneset,
-    terminating=_status_as_observed,
+    terminating=_build_observed_status,
     unreadable=_find_unreadable,
     problems=_find_problems,
-    refused=_status_when_refused,
-    guarded=_status_when_guarded,
-    condition_of=_condition_of,
+    refused=_build_refused_status,
+    guarded=_build_guarded_status,
+    condition_of=_choose_condition,
     phases=_plan_phases,
 )

@@ -43,7 +43,7 @@ def recreate(
     later = fresh[MOST_AT_ONCE:]
     fresh = fresh[:MOST_AT_ONCE]
     all_groups = _group_by_reason(fresh, target, reasons)
-    notes = {pod.name: _recreation_notes(pod, target) for pod in fresh}
+    notes = {pod.name: _make_recreation_notes(pod, target) for pod in fresh}
     decisions: list[Decision] = []
     numbers = compute_numbers_if_deleted(ws, {pod.name for pod in fresh})
     if numbers.create_now == 0:
@@ -69,7 +69,7 @@ def recreate(
     return decisions, skip(later, turn)
 
 
-def _recreation_notes(pod: PodView, target: RevisionView) -> tuple[Note, Note]:
+def _make_recreation_notes(pod: PodView, target: RevisionView) -> tuple[Note, Note]:
     """Return the events for a pod that is recreated for an update: for success and for failure. Reasons and messages
     are those of OpenKruise, because alerts search for them. A pod that is deleted without a mark gets the same events.
     """

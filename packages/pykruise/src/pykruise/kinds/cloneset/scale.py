@@ -52,10 +52,10 @@ _OCCUPIES: Final = Reason(
 
 def plan_scale(ws: CloneSetWorkingSet) -> PlanPhase:
     """Plan the scale phase. If the result has stages, the number of pods changes, and no update begins in this plan."""
-    if kept := _keep(ws):
+    if kept := _keep_pods(ws):
         return kept
     numbers = ws.scale_numbers
-    notes = _limit_note(ws, numbers)
+    notes = _make_limit_notes(ws, numbers)
     created = _create_pods(ws, numbers)
     if created.stages:
         skipped = {**_skip_occupying(ws, numbers), **created.skipped}
@@ -82,7 +82,7 @@ def _sort_by_name(pods: Iterable[PodView]) -> list[PodView]:
     return sorted(pods, key=lambda pod: pod.name)
 
 
-def _limit_note(ws: CloneSetWorkingSet, numbers: Numbers) -> tuple[Note, ...]:
+def _make_limit_notes(ws: CloneSetWorkingSet, numbers: Numbers) -> tuple[Note, ...]:
     allowed = numbers.create_now + numbers.create_held
     if numbers.create <= allowed:
         return ()
@@ -96,7 +96,7 @@ def _limit_note(ws: CloneSetWorkingSet, numbers: Numbers) -> tuple[Note, ...]:
 # Pods whose deletion is no longer needed
 
 
-def _keep(ws: CloneSetWorkingSet) -> PlanPhase | None:
+def _keep_pods(ws: CloneSetWorkingSet) -> PlanPhase | None:
     """Plan to return pods from PreparingDelete to PreparingNormal, if they are needed again."""
     if not ws.pre_deleting:
         return None
@@ -234,10 +234,10 @@ def _list_groups(ws: CloneSetWorkingSet, numbers: Numbers) -> Iterator[tuple[Seq
     if specified:
         yield specified, numbers.ready_budget, "specified for deletion"
     elif not waiting:  # surplus pods are deleted by a later plan, in which `waiting` is empty
-        yield _victims(ws, numbers), numbers.ready_budget, "surplus"
+        yield _select_victims(ws, numbers), numbers.ready_budget, "surplus"
 
 
-def _victims(ws: CloneSetWorkingSet, numbers: Numbers) -> list[PodView]:
+def _select_victims(ws: CloneSetWorkingSet, numbers: Numbers) -> list[PodView]:
     """Select surplus pods: pods of older revisions that exceed the partition, and then pods of the update revision."""
     if numbers.remove <= 0:  # in most plans this is true, and no pod is inspected
         return []

@@ -63,17 +63,17 @@ class OverlapMemory:
 
     def _add_pods(self, pods: Iterable[PodView]) -> None:
         for pod in pods:
-            self._found.setdefault(_owner_uid(pod), {})[pod.name] = pod
+            self._found.setdefault(_read_owner_uid(pod), {})[pod.name] = pod
 
     def _remove_pod(self, pod: PodView) -> None:
-        owner = _owner_uid(pod)
+        owner = _read_owner_uid(pod)
         pods = self._found.get(owner, {})
         pods.pop(pod.name, None)
         if not pods:
             self._found.pop(owner, None)
 
 
-def _owner_uid(pod: PodView) -> str:
+def _read_owner_uid(pod: PodView) -> str:
     return pod.controller.uid if pod.controller is not None else ""
 
 

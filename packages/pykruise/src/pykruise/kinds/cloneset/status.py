@@ -95,7 +95,7 @@ def status_of(
         **counted,
         observed_generation=generation,
         update_revision=ws.update.name,
-        current_revision=_current(ws, counted),
+        current_revision=_choose_current_revision(ws, counted),
         expected_updated_replicas=ws.limits.replicas - ws.limits.partition,
         collision_count=collision_count,
         label_selector=str(parse_selector(msgspec.to_builtins(ws.spec.selector))),
@@ -109,7 +109,7 @@ def status_of(
     return msgspec.structs.replace(status, conditions=list(conditions))
 
 
-def _current(ws: CloneSetWorkingSet, counted: Mapping[str, int]) -> str:
+def _choose_current_revision(ws: CloneSetWorkingSet, counted: Mapping[str, int]) -> str:
     """Return the current revision: the update revision becomes current once every pod has it, ready or not.
 
     With zero replicas this happens immediately, even if a partition is set. After the next scale-out all pods have the

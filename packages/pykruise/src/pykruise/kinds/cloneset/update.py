@@ -55,7 +55,7 @@ SURPLUS_OF_SURGE: Final = Reason(
 """Reason why old pods beyond replicas are not updated, if no partition keeps them."""
 
 
-def _reason_to_stay(ws: CloneSetWorkingSet) -> Reason:
+def _explain_stay(ws: CloneSetWorkingSet) -> Reason:
     """Return why pods keep their revision: because of the partition, or, without a partition, because they are surplus
     pods during an update with maxSurge.
     """
@@ -86,7 +86,7 @@ def plan_update(ws: CloneSetWorkingSet) -> tuple[PlanPhase, Collection[str]]:
     It runs only if the scale phase writes nothing.
     """
     numbers = ws.update_numbers
-    if held := _reason_to_hold(ws, numbers):
+    if held := _explain_no_update(ws, numbers):
         return PlanPhase(skipped={pod.name: held for pod in ws.old}), ()
     choice = _choose_pods(ws, numbers)
     now, differences = choice.now, choice.differences
@@ -155,12 +155,12 @@ def _choose_pods(ws: CloneSetWorkingSet, numbers: Numbers) -> UpdateSelection:
     able = [pod for pod in wanted if pod.name not in refused] if refused else wanted
     stuck = {pod.name: refused[pod.name] for pod in wanted if pod.name in refused} if refused else {}
     failure = summary_of(stuck, Code.CANNOT_UPDATE)
-    affordable = _within_budget(ws, able, numbers, target)
+    affordable = _select_within_budget(ws, able, numbers, target)
     now, refusal, spends = _select_allowed(ws, affordable)
     if ws.gang is not None and len(now) < len(ordered):
         return _hold_group(target, differences, ordered, refused=refused, refusal=refusal)
     used_up = NONE_MAY_GO if allows_none(ws.limits) else MAX_UNAVAILABLE_USED_UP
-    stay, chosen = _reason_to_stay(ws), {pod.name for pod in now}
+    stay, chosen = _explain_stay(ws), {pod.name for pod in now}
     return UpdateSelection(
         target=target,
         differences=differences,
@@ -200,13 +200,13 @@ def _hold_group(
     )
 
 
-def _reason_to_hold(ws: CloneSetWorkingSet, numbers: Numbers) -> Reason | None:
+def _explain_no_update(ws: CloneSetWorkingSet, numbers: Numbers) -> Reason | None:
     """Return why no pod is updated at all; None if pods can be updated."""
     if ws.spec.is_on_delete:
         return ON_DELETE
     if ws.spec.is_paused:
         return PAUSED
-    return None if numbers.update else _reason_to_stay(ws)
+    return None if numbers.update else _explain_stay(ws)
 
 
 def _skip_pods(pods: Iterable[PodView], reason: Reason) -> dict[str, Reason]:
@@ -251,7 +251,7 @@ def _is_kept_in_grace(ws: CloneSetWorkingSet, pod: PodView) -> bool:
     return decision is not None and decision.is_resize
 
 
-def _within_budget(
+def _select_within_budget(
     ws: CloneSetWorkingSet, wanted: Sequence[PodView], numbers: Numbers, target: RevisionView
 ) -> Sequence[PodView]:
     """Return the longest prefix of `wanted` whose update leaves enough pods available, of all revisions and of the

@@ -42,11 +42,11 @@ def make_spoke_rules(pods: PodLookup | None = None, *, resources_in_place: bool 
         doc, old = request.object, request.old_object
         if doc is None or not is_reviewed_write(request):
             return ()
-        causes = await _pods_to_delete_errors(doc, old, request.namespace, pods)
-        causes += _type_errors(doc)
-        causes += _deadline_errors(doc)
+        causes = await _find_pods_to_delete_errors(doc, old, request.namespace, pods)
+        causes += _find_type_errors(doc)
+        causes += _find_deadline_errors(doc)
         if old is not None:
-            causes += _in_place_only_errors(doc, old, resources_in_place=resources_in_place)
+            causes += _find_in_place_only_errors(doc, old, resources_in_place=resources_in_place)
         return causes
 
     return SpokeRules(errors=errors, field_of=field_of)
@@ -61,7 +61,7 @@ def field_of(field: str) -> str | None:
     return field.replace(_BLOCK, "spec.updateStrategy")
 
 
-async def _pods_to_delete_errors(
+async def _find_pods_to_delete_errors(
     doc: Document, old: Document | None, namespace: str, pods: PodLookup | None
 ) -> list[Cause]:
     """Return the errors of rule 10. If a name is listed twice, only rule 9 reports an error."""
@@ -103,14 +103,14 @@ def _list_pods_to_delete(doc: Document | None) -> list[str]:
     return [name for name in listed if isinstance(name, str)] if isinstance(listed, list) else []
 
 
-def _type_errors(doc: Document) -> Iterator[Cause]:
+def _find_type_errors(doc: Document) -> Iterator[Cause]:
     """Yield the errors of rule 11a. An absent type is allowed: the mutating webhook sets it to ReCreate."""
     kind = get_path(doc, "spec", "updateStrategy", "type")
     if kind and kind not in TYPES:
         yield make_invalid_error("spec.updateStrategy.type", kind, f"must be one of {', '.join(TYPES)}")
 
 
-def _deadline_errors(doc: Document) -> Iterator[Cause]:
+def _find_deadline_errors(doc: Document) -> Iterator[Cause]:
     """Yield the errors of rule 20."""
     field = "spec.progressDeadlineSeconds"
     deadline_s = get_path(doc, "spec", "progressDeadlineSeconds")
@@ -121,7 +121,7 @@ def _deadline_errors(doc: Document) -> Iterator[Cause]:
         yield make_invalid_error(field, deadline_s, "must be greater than minReadySeconds")
 
 
-def _in_place_only_errors(doc: Document, old: Document, *, resources_in_place: bool) -> Iterator[Cause]:
+def _find_in_place_only_errors(doc: Document, old: Document, *, resources_in_place: bool) -> Iterator[Cause]:
     """Yield the errors of section 5.2: under InPlaceOnly, only fields can be changed that an in-place update can
     change.
     """

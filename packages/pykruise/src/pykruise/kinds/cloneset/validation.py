@@ -105,8 +105,8 @@ def errors_of(
     errors += find_selector_errors(given, kind=KIND)  # rules 3 to 5
     claims = [read_template_name(template) for template in spec.volume_claim_templates or ()]
     errors += find_pod_errors(given, kind=KIND, further_volumes=claims, stored=old)  # rules 6 to 8
-    errors += _scale_errors(spec)
-    errors += _strategy_errors(spec)
+    errors += _find_scale_errors(spec)
+    errors += _find_strategy_errors(spec)
     errors += check_size(doc, old, *WEIGHTS, most=MOST_WEIGHTS)
     if old is not None:
         errors += find_immutable_errors(
@@ -119,10 +119,10 @@ def warnings_of(doc: Mapping[str, Any], spec: CloneSetSpec) -> list[str]:
     """Return warnings about values that work, but not as expected. `doc` has no errors, and its typed spec is
     `spec`.
     """
-    return [*_deadline_warnings(spec), *_replacement_warnings(doc, spec)]
+    return [*_find_deadline_warnings(spec), *_find_replacement_warnings(doc, spec)]
 
 
-def _replacement_warnings(doc: Mapping[str, Any], spec: CloneSetSpec) -> Iterator[str]:
+def _find_replacement_warnings(doc: Mapping[str, Any], spec: CloneSetSpec) -> Iterator[str]:
     policy = POD_REPLACEMENT_POLICY.read((doc.get("metadata") or {}).get("annotations") or {})
     strategy = spec.scale_strategy
     if policy == PodReplacementPolicy.FAILED and strategy is not None and strategy.exclude_preparing_delete:
@@ -132,7 +132,7 @@ def _replacement_warnings(doc: Mapping[str, Any], spec: CloneSetSpec) -> Iterato
         )
 
 
-def _deadline_warnings(spec: CloneSetSpec) -> list[str]:
+def _find_deadline_warnings(spec: CloneSetSpec) -> list[str]:
     """Warn about deadlines that are too short. OpenKruise rejects them, but only in v1alpha1 (rule 20)."""
     deadline_s = spec.progress_deadline_seconds
     if deadline_s is None or deadline_s == NO_DEADLINE or deadline_s > spec.min_ready_seconds:
@@ -143,7 +143,7 @@ def _deadline_warnings(spec: CloneSetSpec) -> list[str]:
     ]
 
 
-def _scale_errors(spec: CloneSetSpec) -> Iterator[Cause]:
+def _find_scale_errors(spec: CloneSetSpec) -> Iterator[Cause]:
     """Yield the errors of rule 9, and errors of scaleStrategy.maxUnavailable. OpenKruise does not check this field,
     although an invalid value prevents the creation of pods.
     """
@@ -158,7 +158,7 @@ def _scale_errors(spec: CloneSetSpec) -> Iterator[Cause]:
     ).errors
 
 
-def _strategy_errors(spec: CloneSetSpec) -> Iterator[Cause]:
+def _find_strategy_errors(spec: CloneSetSpec) -> Iterator[Cause]:
     """Yield the errors of rules 11b to 22. Under OnDelete, amounts are not used, and so they are not checked."""
     strategy = spec.update_strategy
     if strategy is None:
@@ -174,12 +174,12 @@ def _strategy_errors(spec: CloneSetSpec) -> Iterator[Cause]:
             f"{BLOCK}.podUpdatePolicy", policy, f"must be one of {', '.join(PodUpdatePolicy)}"
         )
     if not spec.is_on_delete:
-        yield from _rolling_errors(block, spec.replicas)
+        yield from _find_rolling_errors(block, spec.replicas)
     if block.in_place_update_strategy is not None:
-        yield from _in_place_errors(block.in_place_update_strategy)
+        yield from _find_in_place_errors(block.in_place_update_strategy)
 
 
-def _rolling_errors(block: RollingUpdate, replicas: int) -> Iterator[Cause]:
+def _find_rolling_errors(block: RollingUpdate, replicas: int) -> Iterator[Cause]:
     partition = _resolve_amount(block.partition, f"{BLOCK}.partition", replicas)
     yield from partition.errors
     if partition.number < 0:
@@ -194,10 +194,10 @@ def _rolling_errors(block: RollingUpdate, replicas: int) -> Iterator[Cause]:
         yield make_invalid_error(
             f"{BLOCK}.maxSurge", block.max_surge, "can not use maxSurge with InPlaceOnly policy"
         )
-    yield from _room_errors(block, replicas)
+    yield from _find_room_errors(block, replicas)
 
 
-def _room_errors(block: RollingUpdate | None, replicas: int) -> Iterator[Cause]:
+def _find_room_errors(block: RollingUpdate | None, replicas: int) -> Iterator[Cause]:
     """Yield an error if maxUnavailable and maxSurge are both 0, because no pod could ever be updated."""
     if block is None:
         return
@@ -225,7 +225,7 @@ def _resolve_amount(value: IntOrPercent | None, field: str, replicas: int) -> _S
         return _Scaled(0, [make_invalid_error(field, value, str(error))])
 
 
-def _in_place_errors(strategy: InPlaceUpdateStrategy) -> Iterator[Cause]:
+def _find_in_place_errors(strategy: InPlaceUpdateStrategy) -> Iterator[Cause]:
     """Yield the errors of rules 21 and 22."""
     path = f"{BLOCK}.inPlaceUpdateStrategy"
     parallelism = strategy.image_pre_download_parallelism
@@ -251,5 +251,5 @@ def find_stored_errors(spec: CloneSetSpec) -> list[Cause]:
     read = msgspec.convert(doc["spec"], CloneSetSpec)
     # These limits are valid with 0 replicas, and `kubectl scale` does not call this webhook. So they can be stored with
     # more replicas, and the status reports that updates wait.
-    waits = [*_room_errors(read.rolling_update, read.replicas)]
+    waits = [*_find_room_errors(read.rolling_update, read.replicas)]
     return [error for error in errors_of(doc, read, old=doc) if error not in waits]

@@ -54,10 +54,10 @@ def waiting_of(
     waiting = (
         find_pod_wait([pair for pair in stuck if pair[1].code != Code.NOT_READY])
         or held
-        or _drop_caused_limit(_reason_of_number(ws, skipped), stuck=stuck, obstacles=obstacles)
+        or _drop_caused_limit(_explain_pod_count(ws, skipped), stuck=stuck, obstacles=obstacles)
         or find_pod_wait(stuck)
         or find_pod_wait(obstacles)
-        or _reason_of_updates(ws, skipped)
+        or _explain_updates(ws, skipped)
     )
     return waiting, waiting
 
@@ -77,13 +77,13 @@ def _drop_caused_limit(
     return None if causes.get(Code(number.code)) else number
 
 
-def _reason_of_number(ws: CloneSetWorkingSet, skipped: Mapping[str, Reason]) -> Reason | None:
+def _explain_pod_count(ws: CloneSetWorkingSet, skipped: Mapping[str, Reason]) -> Reason | None:
     """Return the reason if pods are missing, surplus, or specified for deletion; None if the number of pods is
     right.
     """
     numbers = ws.scale_numbers
     if numbers.create > 0:
-        return _reason_of_missing(ws, skipped, missing=numbers.create, now=numbers.create_now)
+        return _explain_missing_pods(ws, skipped, missing=numbers.create, now=numbers.create_now)
     if ws.leaving or numbers.remove > 0:
         reasons = (skipped.get(pod.name) for pod in ws.pods)
         held = any(
@@ -99,7 +99,7 @@ def _reason_of_number(ws: CloneSetWorkingSet, skipped: Mapping[str, Reason]) -> 
     return None
 
 
-def _reason_of_missing(
+def _explain_missing_pods(
     ws: CloneSetWorkingSet, skipped: Mapping[str, Reason], *, missing: int, now: int
 ) -> Reason:
     if now == 0 and not ws.scale_numbers.create_held:
@@ -125,7 +125,7 @@ def _reason_of_missing(
     return Reason(Code.CREATING, f"{format_count(missing, 'pod is', 'pods are')} missing and being created")
 
 
-def _reason_of_updates(ws: CloneSetWorkingSet, skipped: Mapping[str, Reason]) -> Reason:
+def _explain_updates(ws: CloneSetWorkingSet, skipped: Mapping[str, Reason]) -> Reason:
     """Return the reason if all desired pods exist and are available, but pods have an older template or must be
     evicted.
     """

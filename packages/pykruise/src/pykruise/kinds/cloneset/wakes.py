@@ -29,7 +29,7 @@ def is_relevant(old: PodView | None, new: PodView | None, lifecycle: Lifecycle |
         return True
     if new.may_be_updating or old.may_be_updating:
         return True  # the plan waits until the pod's containers are updated
-    hooks = _hook_finalizers(lifecycle)
+    hooks = _list_hook_finalizers(lifecycle)
     return _list_facts(old, hooks) != _list_facts(new, hooks)
 
 
@@ -53,7 +53,7 @@ def _list_facts(pod: PodView, hooks: Collection[str]) -> tuple[Any, ...]:
     )
 
 
-def _hook_finalizers(lifecycle: Lifecycle | None) -> frozenset[str]:
+def _list_hook_finalizers(lifecycle: Lifecycle | None) -> frozenset[str]:
     """Return the finalizers of all hooks, also of preNormal."""
     if lifecycle is None:
         return frozenset()
@@ -68,7 +68,7 @@ def follow_overlaps(change: Change[PodView], around: Around[CloneSetSettings]) -
     Changes of the other owner's further pods enqueue nothing. So an owner with many pods enqueues a CloneSet only when
     its first pod matches, and when its last pod no longer matches.
     """
-    if _overlap_facts(change.old) == _overlap_facts(change.new):
+    if _list_overlap_facts(change.old) == _list_overlap_facts(change.new):
         return
     pods = [pod for pod in (change.old, change.new) if pod is not None]
     owners = {pod.controller.uid for pod in pods if pod.controller is not None}
@@ -81,7 +81,7 @@ def follow_overlaps(change: Change[PodView], around: Around[CloneSetSettings]) -
                     yield cloneset.key
 
 
-def _overlap_facts(pod: PodView | None) -> tuple[Any, ...] | None:
+def _list_overlap_facts(pod: PodView | None) -> tuple[Any, ...] | None:
     """Return the pod's controller and labels; None if the pod is not active or has no controller, so it cannot
     overlap.
     """

@@ -47,7 +47,7 @@ def build_mutating_review(lookups: Lookups) -> Reviewer:
         if request.object is None:
             return AdmissionAnswer(refusal=build_bad_request("the request has no object"))
         if request.operation == "UPDATE":
-            return AdmissionAnswer(refusal=_changed(request.object, request.old_object or {}))
+            return AdmissionAnswer(refusal=_check_immutable_fields(request.object, request.old_object or {}))
         spec, problem = read_spec({"podName": "", "containers": [], **(request.object.get("spec") or {})})
         if spec is None:
             return AdmissionAnswer(refusal=build_bad_request(problem))
@@ -58,7 +58,7 @@ def build_mutating_review(lookups: Lookups) -> Reviewer:
         pod = await lookups.pods(request.namespace, spec.pod_name)
         if pod is None:
             return _refuse(request, [make_not_found_error("spec.podName", spec.pod_name)])
-        if errors := list(_pod_errors(spec, pod)):
+        if errors := list(_find_pod_errors(spec, pod)):
             return _refuse(request, errors)
         node = await lookups.nodes(pod["spec"]["nodeName"])
         if node is None:
@@ -95,7 +95,7 @@ def _warn_of_late_probes(spec: ContainerRecreateRequestSpec, pod: Document) -> I
     deadline_s = spec.active_deadline_seconds
     if deadline_s is None:
         return
-    known = _containers_of(pod)
+    known = _list_containers(pod)
     for container in spec.containers:
         probes = (known[container.name].get(field) or {} for field in ("readinessProbe", "startupProbe"))
         probed_s = max(probe.get("initialDelaySeconds") or 0 for probe in probes)
@@ -110,7 +110,7 @@ def _refuse(request: AdmissionRequest, errors: list[Cause]) -> AdmissionAnswer:
     return AdmissionAnswer(refusal=build_refusal(CONTAINER_RECREATE_REQUESTS, name_of(request), errors))
 
 
-def _changed(new: Document, old: Document) -> ErrorStatus | None:
+def _check_immutable_fields(new: Document, old: Document) -> ErrorStatus | None:
     """Return a response with code 403 if an immutable field changed; None if the change is allowed."""
     what = ""
     if not is_same(new.get("spec"), old.get("spec")):
@@ -127,7 +127,7 @@ def _changed(new: Document, old: Document) -> ErrorStatus | None:
 # Errors
 
 
-def _pod_errors(spec: ContainerRecreateRequestSpec, pod: Document) -> Iterator[Cause]:
+def _find_pod_errors(spec: ContainerRecreateRequestSpec, pod: Document) -> Iterator[Cause]:
     """Yield errors of the request that depend on its pod."""
     path, name = "spec.podName", spec.pod_name
     status = pod.get("status") or {}
@@ -140,7 +140,7 @@ def _pod_errors(spec: ContainerRecreateRequestSpec, pod: Document) -> Iterator[C
     if not get_path(pod, "spec", "nodeName"):
         yield make_invalid_error(path, name, "the pod has no node")
         return
-    known, statuses = _containers_of(pod), _statuses_of(pod)
+    known, statuses = _list_containers(pod), _list_statuses(pod)
     seen: set[str] = set()
     for index, container in enumerate(spec.containers):
         here = f"spec.containers[{index}]"
@@ -160,7 +160,7 @@ def _pod_errors(spec: ContainerRecreateRequestSpec, pod: Document) -> Iterator[C
             yield from check_http_head(get, f"{here}.preStop.httpGet")
 
 
-def _containers_of(pod: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+def _list_containers(pod: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """Return the containers that can be recreated, by name: regular containers, and init containers that run as
     sidecars.
     """
@@ -173,7 +173,7 @@ def _containers_of(pod: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     return {sidecar["name"]: sidecar for sidecar in (*sidecars, *(spec.get("containers") or ()))}
 
 
-def _statuses_of(pod: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+def _list_statuses(pod: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     status = pod.get("status") or {}
     lists = (status.get("initContainerStatuses") or (), status.get("containerStatuses") or ())
     return {status["name"]: status for statuses in lists for status in statuses}
@@ -203,7 +203,7 @@ def fill_in(doc: Document, pod: Mapping[str, Any], node: Mapping[str, Any]) -> D
         grace = pod["spec"].get("terminationGracePeriodSeconds")
         if grace is not None:
             strategy["terminationGracePeriodSeconds"] = grace
-    known, statuses = _containers_of(pod), _statuses_of(pod)
+    known, statuses = _list_containers(pod), _list_statuses(pod)
     result["spec"]["containers"] = [
         _with_context(container, known[container["name"]], statuses[container["name"]])
         for container in result["spec"]["containers"]

@@ -75,7 +75,7 @@ def _is_alike(old: PodView, new: PodView) -> bool:
     return before == (new.uid, new.is_deleting, new.container_statuses, new.init_statuses)
 
 
-def _headline_of(status: Mapping[str, Any]) -> str:
+def _format_headline(status: Mapping[str, Any]) -> str:
     states = status.get("containerRecreateStates") or ()
     done = sum(state.get("phase") == "Succeeded" for state in states)
     phase, message = status.get("phase") or "not begun", status.get("message")
@@ -151,7 +151,7 @@ KIND = Kind(
     insight=Insight(
         names=frozenset({"crr"}),
         containers=(),
-        headline=_headline_of,
+        headline=_format_headline,
         node_of=lambda snapshot, _: snapshot.request.labels.get(NODE_LABEL, ""),
         has_observed_generation=False,
     ),

@@ -67,23 +67,23 @@ def plan_request(snapshot: RecreationSnapshot) -> Plan:
         return make_refused_plan(snapshot.refused or [snapshot.request.problem])
     pod = snapshot.pod
     if pod is None or pod.is_deleting:
-        return _ending(snapshot, RequestEnding.POD_GONE)
-    looks = dict(_times_left(snapshot))
+        return _plan_end(snapshot, RequestEnding.POD_GONE)
+    looks = dict(_list_times_left(snapshot))
     for message, left in looks.items():
         if left <= 0:
-            return _ending(snapshot, message)
+            return _plan_end(snapshot, message)
     again_s = min(looks.values(), default=None)
     if request.status.phase != _RECREATING:
         stages = () if snapshot.is_turn_noted else (_note_turn(snapshot),)
-        return Plan(stages=stages, requeue_after_s=again_s, waiting=_reason_not_started(snapshot, pod))
+        return Plan(stages=stages, requeue_after_s=again_s, waiting=_explain_not_started(snapshot, pod))
     return _plan_recreation(snapshot, pod, again_s)
 
 
-def _times_left(snapshot: ReadableContainerRecreateRequest) -> Iterator[tuple[str, float]]:
+def _list_times_left(snapshot: ReadableContainerRecreateRequest) -> Iterator[tuple[str, float]]:
     """Yield the message of each reason for which the request would end by timeout, with the seconds until then."""
     request, now = snapshot.request, snapshot.now
     if request.status.phase != _RECREATING and not _is_behind_another(snapshot):
-        began = max([snapshot.turn_at, *(_ended_at(request) for request in snapshot.others)])
+        began = max([snapshot.turn_at, *(_read_end_time(request) for request in snapshot.others)])
         yield RequestEnding.NO_RESPONSE, began + RESPONSE_S - now
     if (limit := request.spec.active_deadline_seconds) is not None:
         yield RequestEnding.TOO_LATE, request.created_at + limit - now
@@ -94,7 +94,7 @@ def _note_turn(snapshot: RecreationSnapshot) -> Stage:
     is rounded up to whole seconds, so it is never too early.
     """
     since = WAITS if _is_behind_another(snapshot) else format_time(math.ceil(snapshot.turn_at))
-    patch = _request_patch(snapshot.request, {"metadata": {"annotations": {TURN_ANNOTATION: since}}})
+    patch = _build_request_patch(snapshot.request, {"metadata": {"annotations": {TURN_ANNOTATION: since}}})
     return _build_stage(Purpose.MARK_REQUEST, snapshot.request, patch)
 
 
@@ -103,21 +103,21 @@ def _is_behind_another(snapshot: RecreationSnapshot) -> bool:
     return snapshot.turn_at == math.inf
 
 
-def _ended_at(request: RequestView) -> Instant:
+def _read_end_time(request: RequestView) -> Instant:
     return parse_optional_time(request.status.completion_time) or 0.0
 
 
-def _reason_not_started(snapshot: ReadableContainerRecreateRequest, pod: PodView) -> Reason:
+def _explain_not_started(snapshot: ReadableContainerRecreateRequest, pod: PodView) -> Reason:
     if _is_behind_another(snapshot):
-        return _reason_behind(snapshot, pod)
-    since = snapshot.now - max([snapshot.turn_at, *(_ended_at(request) for request in snapshot.others)])
+        return _explain_request_ahead(snapshot, pod)
+    since = snapshot.now - max([snapshot.turn_at, *(_read_end_time(request) for request in snapshot.others)])
     if since < BEGINS_IN_S:
         return Reason(Code.PODS_ACTIVE, f"the agent of node {pod.node_name} has not begun the recreation yet")
     what = f"the agent of node {pod.node_name} has not begun the recreation"
     return Reason(Code.NO_AGENT, what, f"start the agent on node {pod.node_name}, or bring the node back")
 
 
-def _reason_behind(snapshot: ReadableContainerRecreateRequest, pod: PodView) -> Reason:
+def _explain_request_ahead(snapshot: ReadableContainerRecreateRequest, pod: PodView) -> Reason:
     """Return the reason why the request waits: another request is carried out first. If the other request waits for
     something that a person can correct, the reason contains the cause of that wait and its remedy.
     """
@@ -172,7 +172,7 @@ def _plan_recreation(snapshot: ReadableContainerRecreateRequest, pod: PodView, a
         stages=stages,
         status=None if status == request.stored_status else status,
         requeue_after_s=LOOK_S if again_s is None else min(again_s, LOOK_S),
-        waiting=_find_obstacle(request, pod, now=snapshot.now) or _reason_unfinished(request),
+        waiting=_find_obstacle(request, pod, now=snapshot.now) or _explain_unfinished(request),
     )
 
 
@@ -269,7 +269,7 @@ def _is_new(target: ContainerTarget, known: ContainerStatusFacts) -> bool:
     return runs and is_other
 
 
-def _reason_unfinished(request: ReadableRequestView) -> Reason:
+def _explain_unfinished(request: ReadableRequestView) -> Reason:
     if (long := find_long_wait(request)) is not None:
         return long
     states = {state.name: state for state in request.status.container_recreate_states or ()}
@@ -313,12 +313,12 @@ def _take_out_of_service(snapshot: ReadableContainerRecreateRequest, pod: PodVie
                 _build_stage(
                     Purpose.SET_READINESS,
                     request,
-                    _finalizers_patch(request, (*request.finalizers, FINALIZER)),
+                    _build_finalizers_patch(request, (*request.finalizers, FINALIZER)),
                 )
             )
             return tuple(stages)  # the following writes need the resourceVersion after this write
         if conditions := add_message(pod, _build_message(request), now=snapshot.now):
-            stages.append(_build_stage(Purpose.SET_READINESS, request, _pod_patch(pod, conditions)))
+            stages.append(_build_stage(Purpose.SET_READINESS, request, _build_pod_patch(pod, conditions)))
     condition = {
         "type": PRE_RECREATE_GRACE,
         "status": "True",
@@ -333,7 +333,7 @@ def _take_out_of_service(snapshot: ReadableContainerRecreateRequest, pod: PodVie
     ]
     stages.append(
         _build_stage(
-            Purpose.REPORT_STATUS, request, _status_patch(request, {"conditions": [*others, condition]})
+            Purpose.REPORT_STATUS, request, _build_status_patch(request, {"conditions": [*others, condition]})
         )
     )
     return tuple(stages)
@@ -346,11 +346,11 @@ def _build_message(request: RequestView) -> Message:
 # End of a request
 
 
-def _ending(snapshot: RecreationSnapshot, message: str) -> Plan:
+def _plan_end(snapshot: RecreationSnapshot, message: str) -> Plan:
     """Return a plan that ends the request, although not all its containers were recreated."""
     request = snapshot.request
     status = {"phase": "Completed", "completionTime": format_time(snapshot.now), "message": message}
-    return Plan(stages=(_build_stage(Purpose.REPORT_STATUS, request, _status_patch(request, status)),))
+    return Plan(stages=(_build_stage(Purpose.REPORT_STATUS, request, _build_status_patch(request, status)),))
 
 
 def _plan_after_end(snapshot: RecreationSnapshot) -> Plan:
@@ -366,7 +366,7 @@ def _plan_after_end(snapshot: RecreationSnapshot) -> Plan:
             # A write that takes the pod out of service may still arrive, from this manager or from another manager.
             conditions = update_probe_time(pod, now=snapshot.now)
         if conditions:
-            stages.append(_build_stage(Purpose.SET_READINESS, request, _pod_patch(pod, conditions)))
+            stages.append(_build_stage(Purpose.SET_READINESS, request, _build_pod_patch(pod, conditions)))
     if FINALIZER in request.finalizers:
         metadata["finalizers"] = [
             finalizer for finalizer in request.finalizers if finalizer != FINALIZER
@@ -374,7 +374,9 @@ def _plan_after_end(snapshot: RecreationSnapshot) -> Plan:
     if not request.is_deleting and ACTIVE_LABEL in request.labels:
         metadata["labels"] = {ACTIVE_LABEL: None}
     if metadata:
-        stages.append(_build_stage(Purpose.TIDY_UP, request, _request_patch(request, {"metadata": metadata})))
+        stages.append(
+            _build_stage(Purpose.TIDY_UP, request, _build_request_patch(request, {"metadata": metadata}))
+        )
     if request.is_deleting or stages:
         return Plan(stages=tuple(stages))
     over = explain_result(snapshot)
@@ -399,19 +401,19 @@ def _build_stage(purpose: Purpose, request: RequestView, action: Patch) -> Stage
     return Stage(purpose=purpose, chains=(Chain(subject=request.name, steps=(step,)),))
 
 
-def _finalizers_patch(request: RequestView, wanted: tuple[str, ...]) -> Patch:
-    return _request_patch(request, {"metadata": {"finalizers": list(wanted)}})
+def _build_finalizers_patch(request: RequestView, wanted: tuple[str, ...]) -> Patch:
+    return _build_request_patch(request, {"metadata": {"finalizers": list(wanted)}})
 
 
-def _request_patch(request: RequestView, body: Document) -> Patch:
+def _build_request_patch(request: RequestView, body: Document) -> Patch:
     return patch_object(CONTAINER_RECREATE_REQUESTS, request, body, unchanged=True)
 
 
-def _status_patch(request: RequestView, status: Document) -> Patch:
+def _build_status_patch(request: RequestView, status: Document) -> Patch:
     return patch_object(
         CONTAINER_RECREATE_REQUESTS, request, {"status": status}, subresource="status", unchanged=True
     )
 
 
-def _pod_patch(pod: PodView, conditions: list[Document]) -> Patch:
+def _build_pod_patch(pod: PodView, conditions: list[Document]) -> Patch:
     return pod_patch(pod, {"status": {"conditions": conditions}}, subresource="status", unchanged=True)

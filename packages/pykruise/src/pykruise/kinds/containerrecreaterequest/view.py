@@ -189,7 +189,7 @@ def _is_noted(request: RequestView, turn_at: Instant) -> bool:
 
 async def read_snapshot(view: RequestView, read: Read[Any]) -> RecreationSnapshot:
     """Read the request, its pod, and other requests for this pod."""
-    named = await look_up(read, POD_VIEWS, _pod_of(view))
+    named = await look_up(read, POD_VIEWS, _find_pod_key(view))
     requests = read.list_by_index(REQUEST_VIEWS, BY_POD, view.pod_uid)
     others = tuple(request for request in requests if request.uid != view.uid)
     now = read.now()
@@ -221,7 +221,7 @@ def _find_target(view: RequestView, read: Read[Any]) -> PodView | None:
     return pod if pod is not None and pod.uid == view.pod_uid else None
 
 
-def _pod_of(view: RequestView) -> Iterator[tuple[Key, str]]:
+def _find_pod_key(view: RequestView) -> Iterator[tuple[Key, str]]:
     has_let_go = view.is_over and not view.finalizers and ACTIVE_LABEL not in view.labels
     if view.spec is not None and view.spec.pod_name and not has_let_go:
         yield Key(view.namespace, view.spec.pod_name), view.pod_uid

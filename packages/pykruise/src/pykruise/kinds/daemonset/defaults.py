@@ -22,7 +22,7 @@ def add_defaults(doc: Mapping[str, Any]) -> Document:
         **drop_nulls(doc.get("spec")),
     }
     strategy = drop_nulls(spec.get("updateStrategy"))
-    spec["updateStrategy"] = _update_strategy(strategy, has_surging=has_surging(doc))
+    spec["updateStrategy"] = _fill_strategy_defaults(strategy, has_surging=has_surging(doc))
     return {**doc, "spec": spec}
 
 
@@ -31,7 +31,7 @@ def has_surging(doc: Mapping[str, Any]) -> bool:
     return str(doc.get("apiVersion")).endswith("/v1alpha1")
 
 
-def _update_strategy(strategy: Document, *, has_surging: bool) -> Document:
+def _fill_strategy_defaults(strategy: Document, *, has_surging: bool) -> Document:
     """Return the update strategy with defaults. OnDelete has no defaults."""
     strategy["type"] = strategy.get("type") or str(UpdateType.ROLLING_UPDATE)
     if strategy["type"] != UpdateType.ROLLING_UPDATE:

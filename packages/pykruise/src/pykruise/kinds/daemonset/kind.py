@@ -70,7 +70,7 @@ _COLUMNS = (
 )
 
 
-def _reads(settings: DaemonSetSettings) -> Sequence[Views[Any]]:
+def _list_reads(settings: DaemonSetSettings) -> Sequence[Views[Any]]:
     return (
         *(POD_VIEWS, REVISION_VIEWS, NODE_VIEWS),
         *((PULL_JOB_VIEWS,) if settings.pre_download else ()),
@@ -78,7 +78,7 @@ def _reads(settings: DaemonSetSettings) -> Sequence[Views[Any]]:
     )
 
 
-def _wakes(settings: DaemonSetSettings) -> Sequence[Wake]:
+def _list_wakes(settings: DaemonSetSettings) -> Sequence[Wake]:
     return (
         wake_itself(DAEMON_SET_VIEWS),
         wake_owner(POD_VIEWS, DAEMON_SETS),
@@ -178,8 +178,8 @@ KIND = Kind(
             name="daemonset",
             component="daemonset-controller",
             objects=DAEMON_SET_VIEWS,
-            reads=_reads,
-            wakes=_wakes,
+            reads=_list_reads,
+            wakes=_list_wakes,
             snapshot=read_snapshot,
             object_of=lambda snapshot: snapshot.daemonset,
             plan=plan_daemonset,

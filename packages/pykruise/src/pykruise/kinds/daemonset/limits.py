@@ -64,13 +64,13 @@ def limits_of(spec: DaemonSetSpec, *, desired: int) -> DaemonSetLimits:
         max_unavailable=max_unavailable,
         max_surge=max_surge,
         partition=partition,
-        burst=_burst(spec.burst_replicas, desired=desired),
+        burst=_compute_burst(spec.burst_replicas, desired=desired),
         allows_surge=block is not None and _is_positive(block.max_surge),
         problems=tuple(problems),
     )
 
 
-def _burst(value: IntOrPercent | None, *, desired: int) -> int:
+def _compute_burst(value: IntOrPercent | None, *, desired: int) -> int:
     """Return the burst. If the value is invalid (because admission was bypassed), the burst is 1, the most careful
     value.
     """

@@ -116,7 +116,7 @@ def _replace_finished(ws: DaemonSetWorkingSet, node: str, pod: PodView, value: M
     until = ws.snapshot.failed_until.get(node)
     if until is not None:
         value.times.append(until)
-        value.skipped[pod.name] = _backoff_reason(pod)
+        value.skipped[pod.name] = _explain_backoff(pod)
         return
     has_failed = pod.phase == "Failed"
     verb = "failed" if has_failed else "finished"
@@ -130,7 +130,7 @@ def _replace_finished(ws: DaemonSetWorkingSet, node: str, pod: PodView, value: M
     value.going.append(Going(pod, f"it has {verb}"))
 
 
-def _backoff_reason(pod: PodView) -> Reason:
+def _explain_backoff(pod: PodView) -> Reason:
     """Return the reason why a finished pod is not replaced yet."""
     message = f"has {pod.phase.lower()} shortly after the previous pod of its node ended; it is replaced after a delay"
     if pod.phase == "Failed":

@@ -74,12 +74,12 @@ def compute_status_after(snapshot: DaemonSetSnapshot, plan: Plan, failed: Failur
 # All phases as one plan
 
 
-def _phases(snapshot: ReadableDaemonSet, unrecorded: RevisionView | None) -> Plan:
+def _plan_phases(snapshot: ReadableDaemonSet, unrecorded: RevisionView | None) -> Plan:
     spec = snapshot.daemonset.spec
     revisions, choice = choose_revisions(snapshot)
     ws = DaemonSetWorkingSet(snapshot, spec=spec, revisions=revisions, overview=snapshot.overview)
     before = [
-        *_claim(snapshot),
+        *_claim_pods(snapshot),
         *store_revisions(snapshot, revisions, choice, unrecorded=unrecorded),
         *merge_pods(revisions, ws.pods),
     ]
@@ -120,7 +120,7 @@ def _phases(snapshot: ReadableDaemonSet, unrecorded: RevisionView | None) -> Pla
     )
 
 
-def _claim(snapshot: DaemonSetSnapshot) -> list[Stage]:
+def _claim_pods(snapshot: DaemonSetSnapshot) -> list[Stage]:
     """Adopt orphans that the selector matches, and release controlled pods that it does not match.
 
     A person can isolate a pod by changing its labels, so a pod that no longer matches is released. A revision is never
@@ -148,7 +148,7 @@ def _find_times(ws: DaemonSetWorkingSet) -> Iterator[Instant | None]:
 # Functions that the frame of all workloads calls
 
 
-def _unreadable(snapshot: DaemonSetSnapshot) -> list[Problem]:
+def _find_unreadable(snapshot: DaemonSetSnapshot) -> list[Problem]:
     daemonset = snapshot.daemonset
     if daemonset.spec is None:
         return [Problem(daemonset.problem)]
@@ -160,7 +160,7 @@ def _unreadable(snapshot: DaemonSetSnapshot) -> list[Problem]:
     return []
 
 
-def _problems(snapshot: ReadableDaemonSet) -> list[Problem]:
+def _find_problems(snapshot: ReadableDaemonSet) -> list[Problem]:
     daemonset, spec = snapshot.daemonset, snapshot.daemonset.spec
     problems = [Problem(problem) for problem in limits_of(spec, desired=0).problems]
     if not daemonset.selector.matches(read_pod_labels(spec.template)):
@@ -168,13 +168,13 @@ def _problems(snapshot: ReadableDaemonSet) -> list[Problem]:
     return problems
 
 
-def _refused(snapshot: DaemonSetSnapshot, problems: Sequence[Problem]) -> DaemonSetStatus:
+def _build_refused_status(snapshot: DaemonSetSnapshot, problems: Sequence[Problem]) -> DaemonSetStatus:
     message = "; ".join(problem.message for problem in problems)
     waiting = Reason(problems[0].code, f"the manager changes nothing: {message}", CORRECT)
     return set_reason(snapshot.daemonset.status, waiting, now=snapshot.now)
 
 
-def _guarded(snapshot: ReadableDaemonSet, message: str) -> DaemonSetStatus:
+def _build_guarded_status(snapshot: ReadableDaemonSet, message: str) -> DaemonSetStatus:
     """Return the status while the selector guard prevents all other writes. All controlled pods are counted."""
     spec = snapshot.daemonset.spec
     ws = DaemonSetWorkingSet(
@@ -192,9 +192,9 @@ _FRAME: Final = Frame(
     resource=DAEMON_SETS,
     view_of=lambda snapshot: snapshot.daemonset,
     terminating=lambda snapshot: None,  # the garbage collector deletes or orphans the pods
-    unreadable=_unreadable,
-    problems=_problems,
-    refused=_refused,
-    guarded=_guarded,
-    phases=_phases,
+    unreadable=_find_unreadable,
+    problems=_find_problems,
+    refused=_build_refused_status,
+    guarded=_build_guarded_status,
+    phases=_plan_phases,
 )

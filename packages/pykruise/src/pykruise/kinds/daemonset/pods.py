@@ -98,7 +98,7 @@ def build_pod_documents(ws: DaemonSetWorkingSet, nodes: Sequence[str]) -> Iterat
     if ws.spec.is_in_place:
         spec = add_ready_gates(spec)
     by_scheduler = ws.settings.assign_pods_by_scheduler
-    for node, name in zip(nodes, _names(ws, prefix, len(nodes)), strict=True):
+    for node, name in zip(nodes, _choose_names(ws, prefix, len(nodes)), strict=True):
         yield (
             {
                 "apiVersion": PODS.api_version,
@@ -110,7 +110,7 @@ def build_pod_documents(ws: DaemonSetWorkingSet, nodes: Sequence[str]) -> Iterat
         )
 
 
-def _names(ws: DaemonSetWorkingSet, prefix: str, count: int) -> Iterable[str]:
+def _choose_names(ws: DaemonSetWorkingSet, prefix: str, count: int) -> Iterable[str]:
     """Return names for new pods. The plan chooses the names, so that a creation without a response can be repeated."""
     used = {pod.name[len(prefix) :] for pod in ws.snapshot.pods}
     return (f"{prefix}{fresh}" for fresh in ws.snapshot.ids.draw_ids(count, used=used))

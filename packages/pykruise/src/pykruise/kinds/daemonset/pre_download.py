@@ -27,11 +27,11 @@ def plan_pre_download(ws: DaemonSetWorkingSet) -> tuple[Stage, ...]:
     running = (state.pods for state in ws.nodes if state.place is Place.RUN)
     is_rolling = bool(ws.outdated) or any(not pods or not ws.is_updated(pods[0]) for pods in running)
     need = read_annotated_threshold(daemonset.annotations, of=ws.limits.desired)
-    not_needed = _not_needed(ws)
+    not_needed = _describe_why_unneeded(ws)
     wanted = PreDownload(
         revision=ws.revisions.current,
         is_rolling=is_rolling,
-        is_due=need <= _updated_ready(ws),
+        is_due=need <= _count_updated_ready(ws),
         not_needed=lambda: not_needed,
         over_too_soon=not_needed,
         replaced=lambda: _find_templates_in_use(ws),
@@ -42,7 +42,7 @@ def plan_pre_download(ws: DaemonSetWorkingSet) -> tuple[Stage, ...]:
     return plan_image_pulls(wanted, owned=ws.snapshot.pull_jobs)
 
 
-def _updated_ready(ws: DaemonSetWorkingSet) -> int:
+def _count_updated_ready(ws: DaemonSetWorkingSet) -> int:
     others = sum(1 for pod in ws.open_pods if pod.is_ready and pod.is_active and ws.is_updated(pod))
     return ws.settled + others
 
@@ -57,7 +57,7 @@ def _find_templates_in_use(ws: DaemonSetWorkingSet) -> list[Document]:
     return [revision.template for revision in (known if len(known) == len(used) else ws.revisions.old)]
 
 
-def _not_needed(ws: DaemonSetWorkingSet) -> str:
+def _describe_why_unneeded(ws: DaemonSetWorkingSet) -> str:
     if ws.spec.is_on_delete:
         return "pods are updated only when they are deleted by hand"
     if not ws.revisions.old:

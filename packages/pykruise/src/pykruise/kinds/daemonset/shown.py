@@ -14,7 +14,7 @@ from pykruise.plans.shown_lines import make_pods_line
 _BLOCK: Final = "spec.updateStrategy.rollingUpdate"
 
 
-def _node_selector(document: Mapping[str, Any]) -> str:
+def _format_node_selector(document: Mapping[str, Any]) -> str:
     result = get_path(document, "spec", "template", "spec", "nodeSelector")
     return ",".join(f"{key}={result[key]}" for key in sorted(result)) if result else "<none>"
 
@@ -40,7 +40,7 @@ SHOWN: Final = Shown(
         Cell("READY", "status.numberReady"),
         Cell("UP-TO-DATE", "status.updatedNumberScheduled"),
         Cell("AVAILABLE", "status.numberAvailable"),
-        Cell("NODE SELECTOR", _node_selector),
+        Cell("NODE SELECTOR", _format_node_selector),
     ),
     fields={
         "partition": Field(f"{_BLOCK}.partition"),

@@ -93,7 +93,7 @@ class DaemonSetView(WorkloadView, frozen=True, kw_only=True):
 read_spec: Final = make_spec_reader(DaemonSetSpec, raw={"template"}, parts=TEMPLATE)
 
 
-def _derived(spec: DaemonSetSpec, _: Document) -> dict[str, Any]:
+def _derive_fields(spec: DaemonSetSpec, _: Document) -> dict[str, Any]:
     block = spec.rolling_update
     return {
         "selector": selector_of(spec.selector),
@@ -118,7 +118,7 @@ DAEMON_SET_VIEWS: Final = Views[DaemonSetView](
         read_spec=read_spec,
         status=DaemonSetStatus,
         candidate_of=make_template_candidate,
-        derived=_derived,
+        derived=_derive_fields,
     ),
     indexes={BY_CONFIG: index_by_config, BY_NAMESPACE: lambda daemon_set: (daemon_set.namespace,)},
 )

@@ -70,7 +70,7 @@ def plan_update(ws: DaemonSetWorkingSet) -> PlanPhase:
     if not old:
         return PlanPhase()
     chosen, skipped = _choose_nodes(ws)
-    phase = _surge(ws, chosen) if ws.limits.max_surge > 0 else _replace(ws, chosen)
+    phase = _plan_surge(ws, chosen) if ws.limits.max_surge > 0 else _replace_pods(ws, chosen)
     notes = [
         make_recreation_note(pod, explain_infeasible(ws.settings.in_place))
         for here in chosen
@@ -94,7 +94,7 @@ def _choose_nodes(ws: DaemonSetWorkingSet) -> tuple[list[OldAndNew], dict[str, R
     skipped: dict[str, Reason] = {}
     selector = ws.snapshot.daemonset.node_selector
     for state in reversed(ws.overview.states.values()):
-        if not _counts(ws, state):
+        if not _is_counted(ws, state):
             continue
         if ws.is_settled(state):
             updated.append(None)
@@ -116,7 +116,7 @@ def _choose_nodes(ws: DaemonSetWorkingSet) -> tuple[list[OldAndNew], dict[str, R
     return [item for item in order[:places] if item is not None], skipped
 
 
-def _counts(ws: DaemonSetWorkingSet, state: NodeState) -> bool:
+def _is_counted(ws: DaemonSetWorkingSet, state: NodeState) -> bool:
     """Whether the partition counts the node."""
     return state.has_part and (state.place is Place.RUN or not ws.settings.prune_ineligible_nodes)
 
@@ -124,7 +124,7 @@ def _counts(ws: DaemonSetWorkingSet, state: NodeState) -> bool:
 # Old pods first
 
 
-def _replace(ws: DaemonSetWorkingSet, chosen: Sequence[OldAndNew]) -> PlanPhase:
+def _replace_pods(ws: DaemonSetWorkingSet, chosen: Sequence[OldAndNew]) -> PlanPhase:
     """Plan the updates without surge: unavailable pods immediately, and available pods within maxUnavailable.
 
     A pod that is unavailable because of an earlier update counts against maxUnavailable; a pod that is unavailable for
@@ -155,7 +155,7 @@ def _replace(ws: DaemonSetWorkingSet, chosen: Sequence[OldAndNew]) -> PlanPhase:
     room = max(ws.limits.max_unavailable - len(busy), 0)
     turns = [*unavailable, *candidates]
     skipped = skip(turns[room:], _explain_used_up(busy))
-    phase = _change(ws, [*at_once, *turns[:room]])
+    phase = _change_pods(ws, [*at_once, *turns[:room]])
     kept = _explain_pods_left_out(chosen, left_out, touched=phase.touched)
     return msgspec.structs.replace(phase, skipped={**kept, **skipped, **phase.skipped})
 
@@ -184,14 +184,14 @@ def _explain_used_up(busy: Sequence[NodeState]) -> Reason:
     return Reason(Code.LOST_NODES, message, CODES[Code.LOST_NODES].helps)
 
 
-def _change(ws: DaemonSetWorkingSet, pods: Sequence[PodView]) -> PlanPhase:
+def _change_pods(ws: DaemonSetWorkingSet, pods: Sequence[PodView]) -> PlanPhase:
     """Plan in-place updates of pods, if the strategy is InPlaceIfPossible and they are possible. Delete all
     other pods.
     """
     if not ws.spec.is_in_place:
-        return _recreate(ws, pods, {})
+        return _recreate_pods(ws, pods, {})
     reasons = {pod.name: why for pod in pods if (why := _explain_recreation(ws, pod))}
-    changes, others = _differences_of(ws).split([pod for pod in pods if pod.name not in reasons])
+    changes, others = _make_differences(ws).split([pod for pod in pods if pod.name not in reasons])
     reasons |= others
     if overdue := find_overdue_refusals(
         changes,
@@ -202,7 +202,7 @@ def _change(ws: DaemonSetWorkingSet, pods: Sequence[PodView]) -> PlanPhase:
         changes = [(pod, change) for pod, change in changes if pod.name not in overdue]
         reasons |= overdue
     in_place = _begin(ws, changes)
-    recreated = _recreate(ws, [pod for pod in pods if pod.name in reasons], reasons)
+    recreated = _recreate_pods(ws, [pod for pod in pods if pod.name in reasons], reasons)
     return PlanPhase(
         decided=(*in_place.decided, *recreated.decided),
         skipped={**in_place.skipped, **recreated.skipped},
@@ -210,7 +210,7 @@ def _change(ws: DaemonSetWorkingSet, pods: Sequence[PodView]) -> PlanPhase:
     )
 
 
-def _recreate(ws: DaemonSetWorkingSet, pods: Iterable[PodView], reasons: Mapping[str, str]) -> PlanPhase:
+def _recreate_pods(ws: DaemonSetWorkingSet, pods: Iterable[PodView], reasons: Mapping[str, str]) -> PlanPhase:
     target = ws.revisions.current.name
     going = [
         Going(
@@ -234,7 +234,7 @@ def _explain_recreation(ws: DaemonSetWorkingSet, pod: PodView) -> str:
     return explain_infeasible(ws.settings.in_place) if ws.has_given_up(pod) else ""
 
 
-def _differences_of(ws: DaemonSetWorkingSet) -> Differences:
+def _make_differences(ws: DaemonSetWorkingSet) -> Differences:
     """Return the changes that update pods to the update revision."""
     return Differences(
         {hash_of(revision): revision for revision in ws.revisions.old},
@@ -265,7 +265,7 @@ def _begin(ws: DaemonSetWorkingSet, pods: Sequence[tuple[PodView, UpdateSpec]]) 
 # New pods first
 
 
-def _surge(ws: DaemonSetWorkingSet, chosen: Sequence[OldAndNew]) -> PlanPhase:
+def _plan_surge(ws: DaemonSetWorkingSet, chosen: Sequence[OldAndNew]) -> PlanPhase:
     """Plan the updates with maxSurge: create the new pod of a node, and delete the old pod after the new pod is
     available. A node out of service does not count against maxSurge: its old pod is not ready, so manage.py deletes
     this pod. With the option strict-max-unavailable, nodes whose pod is unavailable count too.

@@ -99,7 +99,7 @@ def errors_of(
     errors += find_pod_errors(given, kind=KIND, stored=old)
     errors += check_not_negative(spec.min_ready_seconds, "spec.minReadySeconds")  # rule 7
     errors += check_not_negative(spec.revision_history_limit, "spec.revisionHistoryLimit")  # rule 8
-    errors += _strategy_errors(spec, stored, has_surging=has_surging(doc))
+    errors += _find_strategy_errors(spec, stored, has_surging=has_surging(doc))
     if spec.lifecycle is not None and spec.lifecycle.in_place_update is not None:  # rule 20
         errors.append(
             make_forbidden_error(
@@ -107,13 +107,15 @@ def errors_of(
             )
         )
     if not is_same(given.get("burstReplicas"), stored.get("burstReplicas")):  # rule 21
-        errors += _amount_errors(spec.burst_replicas, "spec.burstReplicas")
+        errors += _find_limit_errors(spec.burst_replicas, "spec.burstReplicas")
     if old is not None:
         errors += find_immutable_errors(given, old, kind=KIND, mutable=MUTABLE, managed=managed)
     return errors
 
 
-def _strategy_errors(spec: DaemonSetSpec, stored: Mapping[str, Any], *, has_surging: bool) -> Iterator[Cause]:
+def _find_strategy_errors(
+    spec: DaemonSetSpec, stored: Mapping[str, Any], *, has_surging: bool
+) -> Iterator[Cause]:
     """Yield the errors of rules 9 to 19 and 22. Under OnDelete, rollingUpdate is not checked."""
     strategy = spec.update_strategy
     kind = strategy.type if strategy else ""
@@ -127,15 +129,15 @@ def _strategy_errors(spec: DaemonSetSpec, stored: Mapping[str, Any], *, has_surg
         yield make_required_error(BLOCK)
         return
     old: Mapping[str, Any] = (stored.get("updateStrategy") or {}).get("rollingUpdate") or {}
-    yield from _budget_errors(block, old)
-    yield from _type_errors(block, has_surging=has_surging)
-    yield from _amount_errors(block.partition, f"{BLOCK}.partition")  # rule 19
+    yield from _find_budget_errors(block, old)
+    yield from _find_type_errors(block, has_surging=has_surging)
+    yield from _find_limit_errors(block.partition, f"{BLOCK}.partition")  # rule 19
     selector = msgspec.to_builtins(block.selector)
     if not is_same(selector, old.get("selector")):  # rule 22
         yield from find_label_selector_errors(selector, f"{BLOCK}.selector")
 
 
-def _budget_errors(block: RollingUpdate, old: Mapping[str, Any]) -> Iterator[Cause]:
+def _find_budget_errors(block: RollingUpdate, old: Mapping[str, Any]) -> Iterator[Cause]:
     """Yield the errors of rules 11 to 15."""
     is_down, is_surging = _is_nonzero(block.max_unavailable), _is_nonzero(block.max_surge)
     for name, value, is_some in (
@@ -143,7 +145,7 @@ def _budget_errors(block: RollingUpdate, old: Mapping[str, Any]) -> Iterator[Cau
         ("maxSurge", block.max_surge, is_surging),
     ):
         if is_some or value != old.get(name):
-            yield from _amount_errors(value, f"{BLOCK}.{name}")
+            yield from _find_limit_errors(value, f"{BLOCK}.{name}")
     if is_down and is_surging:
         yield make_invalid_error(
             f"{BLOCK}.maxSurge", block.max_surge, "may not be set when maxUnavailable is non-zero"
@@ -152,7 +154,7 @@ def _budget_errors(block: RollingUpdate, old: Mapping[str, Any]) -> Iterator[Cau
         yield make_required_error(f"{BLOCK}.maxUnavailable", "cannot be 0 when maxSurge is 0")
 
 
-def _type_errors(block: RollingUpdate, *, has_surging: bool) -> Iterator[Cause]:
+def _find_type_errors(block: RollingUpdate, *, has_surging: bool) -> Iterator[Cause]:
     """Yield the errors of rules 16 to 18."""
     kind = block.rolling_update_type
     if kind not in ("", *((SURGING,) if has_surging else ()), *RollingUpdateType):
@@ -171,7 +173,7 @@ def _is_nonzero(value: IntOrPercent | None) -> bool:
     return bool(value)
 
 
-def _amount_errors(value: IntOrPercent | None, field: str) -> Iterator[Cause]:
+def _find_limit_errors(value: IntOrPercent | None, field: str) -> Iterator[Cause]:
     """Yield errors unless the value is an integer of at least 0, or a percentage without a fraction up to 100%."""
     yield from find_amount_errors(value, field)
     if isinstance(value, str) and is_whole_percent(value) and int(value[:-1]) > 100:

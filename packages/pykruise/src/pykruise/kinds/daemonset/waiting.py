@@ -86,12 +86,12 @@ def waiting_of(
     )
     if needs_action is not None:
         return needs_action
-    updates = _reason_of_updates(ws, skipped)
+    updates = _explain_updates(ws, skipped)
     if updates is not None and updates.code == Code.UPDATING:
         return updates
     return (
         find_pod_wait(obstacles)
-        or _reason_of_nodes(ws, skipped_nodes)
+        or _explain_nodes(ws, skipped_nodes)
         or updates
         or Reason(Code.STARTING, _describe_starting(ws))
     )
@@ -113,7 +113,7 @@ def find_wait_end(ws: DaemonSetWorkingSet) -> Instant | None:
         since + NAMED_AFTER_S
         for state in ws.nodes
         for pod in state.pods
-        if not pod.is_ready and not pod.is_deleting and (since := _unready_since(pod)) is not None
+        if not pod.is_ready and not pod.is_deleting and (since := _find_unready_since(pod)) is not None
     )
     return min((time for time in times if time > ws.now), default=None)
 
@@ -127,22 +127,22 @@ def _is_just_starting(ws: DaemonSetWorkingSet, pod: PodView) -> bool:
     """
     if pod.is_ready or any(status.waiting not in _STARTING for status in pod.container_statuses):
         return False
-    since = _unready_since(pod)
+    since = _find_unready_since(pod)
     return since is not None and ws.now < since + NAMED_AFTER_S
 
 
-def _unready_since(pod: PodView) -> Instant | None:
+def _find_unready_since(pod: PodView) -> Instant | None:
     return pod.created_at if pod.ready_since is None else pod.ready_since
 
 
 def _collect_obstacles(ws: DaemonSetWorkingSet) -> list[tuple[PodView, Reason]]:
-    obstacles = {pod.name: (pod, obstacle) for pod, obstacle in _reported_by_pods(ws)}
+    obstacles = {pod.name: (pod, obstacle) for pod, obstacle in _list_reasons_of_pods(ws)}
     # The reason from the node, or from the end of the pod, replaces the pod's own reason: it is closer to the cause.
-    obstacles |= {pod.name: (pod, obstacle) for pod, obstacle in _reported_by_nodes(ws)}
+    obstacles |= {pod.name: (pod, obstacle) for pod, obstacle in _list_reasons_of_nodes(ws)}
     return [obstacles[name] for name in sorted(obstacles)]
 
 
-def _reported_by_pods(ws: DaemonSetWorkingSet) -> list[tuple[PodView, Reason]]:
+def _list_reasons_of_pods(ws: DaemonSetWorkingSet) -> list[tuple[PodView, Reason]]:
     """Return unavailable pods with the reasons why they wait. A new pod is included only if a container cannot
     start.
     """
@@ -158,22 +158,22 @@ def _reported_by_pods(ws: DaemonSetWorkingSet) -> list[tuple[PodView, Reason]]:
     )
 
 
-def _reported_by_nodes(ws: DaemonSetWorkingSet) -> Iterator[tuple[PodView, Reason]]:
+def _list_reasons_of_nodes(ws: DaemonSetWorkingSet) -> Iterator[tuple[PodView, Reason]]:
     for state in ws.nodes:
         for pod in state.pods:
             if pod.is_deleting:
                 kept = find_end_blocker(pod, now=ws.now)
-                if reason := _reason_of_lost_end(state, pod) if state.is_lost else kept:
+                if reason := _explain_lost_end(state, pod) if state.is_lost else kept:
                     yield pod, reason
             elif pod.phase in FINISHED:
-                yield pod, _reason_of_finished(ws, state.name, pod)
+                yield pod, _explain_finished_pod(ws, state.name, pod)
             elif pod.uid in ws.infeasible and (refused := resize_blocker(pod)):
                 yield pod, refused
             elif not pod.is_ready and pod.node_name and state.is_lost:
-                yield pod, _reason_of_lost_node(state.name)
+                yield pod, _explain_lost_node(state.name)
 
 
-def _reason_of_lost_node(node: str) -> Reason:
+def _explain_lost_node(node: str) -> Reason:
     return Reason(
         Code.NODE_LOST,
         f"does not serve, because its node {node} is not ready",
@@ -181,13 +181,13 @@ def _reason_of_lost_node(node: str) -> Reason:
     )
 
 
-def _reason_of_lost_end(state: NodeState, pod: PodView) -> Reason:
+def _explain_lost_end(state: NodeState, pod: PodView) -> Reason:
     returns = state.place is Place.RUN
     remedy = end_on_lost_node(state.name, pod.namespace, pod.name, returns=returns)
     return Reason(Code.NODE_LOST, f"must be deleted, but its node {state.name} is not ready", remedy)
 
 
-def _reason_of_finished(ws: DaemonSetWorkingSet, node: str, pod: PodView) -> Reason:
+def _explain_finished_pod(ws: DaemonSetWorkingSet, node: str, pod: PodView) -> Reason:
     """Return the reason for a finished pod, with the time at which it is replaced."""
     until = ws.snapshot.failed_until.get(node)
     verb = "failed" if pod.phase == "Failed" else "finished"
@@ -212,7 +212,7 @@ def _describe_starting(ws: DaemonSetWorkingSet) -> str:
 # Nodes
 
 
-def _reason_of_nodes(ws: DaemonSetWorkingSet, skipped_nodes: Mapping[str, Reason]) -> Reason | None:
+def _explain_nodes(ws: DaemonSetWorkingSet, skipped_nodes: Mapping[str, Reason]) -> Reason | None:
     """Return the reason if nodes lack a pod, or have a pod that must be deleted; otherwise None."""
     missing = [
         state.name
@@ -241,7 +241,7 @@ def _is_kept(reason: Reason | None) -> bool:
 # Updates
 
 
-def _reason_of_updates(ws: DaemonSetWorkingSet, skipped: Mapping[str, Reason]) -> Reason | None:
+def _explain_updates(ws: DaemonSetWorkingSet, skipped: Mapping[str, Reason]) -> Reason | None:
     """Return the reason if pods have an older template; otherwise None."""
     old = ws.old_pods
     if not old:

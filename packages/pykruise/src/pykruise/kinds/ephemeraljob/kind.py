@@ -58,7 +58,7 @@ _validate: Final = _REVIEWS.build_validating_review(
 )
 
 
-def _jobs_of(change: Change[PodView], around: Around[Any]) -> Iterator[Key]:
+def _find_jobs_of_pod(change: Change[PodView], around: Around[Any]) -> Iterator[Key]:
     old, new = change.old, change.new
     if old is not None and new is not None and _is_alike(old, new):
         return
@@ -72,7 +72,7 @@ def _is_alike(old: PodView, new: PodView) -> bool:
     return facts[0] == facts[1] and not has_new_obstacle(old, new)
 
 
-def _headline_of(status: Mapping[str, Any]) -> str:
+def _format_headline(status: Mapping[str, Any]) -> str:
     succeeded, failed, match = (status.get(name, 0) for name in ("succeeded", "failed", "match"))
     phase = status.get("phase") or "not started"
     said = "not started in all pods" if phase == "Unknown" else phase
@@ -102,7 +102,7 @@ KIND = Kind(
             component="ephemeraljob-controller",
             objects=EPHEMERAL_JOB_VIEWS,
             reads=lambda _: (POD_VIEWS,),
-            wakes=lambda _: (wake_itself(EPHEMERAL_JOB_VIEWS), Wake(on=POD_VIEWS, keys=_jobs_of)),
+            wakes=lambda _: (wake_itself(EPHEMERAL_JOB_VIEWS), Wake(on=POD_VIEWS, keys=_find_jobs_of_pod)),
             snapshot=read_snapshot,
             object_of=lambda snapshot: snapshot.job,
             plan=plan_ephemeraljob,
@@ -132,7 +132,7 @@ KIND = Kind(
     insight=Insight(
         names=frozenset({"ejob"}),
         containers=("spec", "template", "ephemeralContainers"),
-        headline=_headline_of,
+        headline=_format_headline,
         at_work=list_pods_at_work,
         pod_selector=("spec", "selector"),
         has_observed_generation=False,

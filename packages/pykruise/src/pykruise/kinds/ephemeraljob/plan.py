@@ -1,7 +1,7 @@
 """All decisions about an EphemeralJob, as one plan.
 
-EphemeralJobSnapshot ──▶ _targets() ──▶ decide_fan_out() ──▶ Plan: containers to add to pods, the status, deletion of
-                                                             the job
+EphemeralJobSnapshot ──▶ _select_targets() ──▶ decide_fan_out() ──▶ Plan: containers to add to pods, the status,
+                                                                    deletion of the job
 
 Pure. An environment variable of each ephemeral container contains the uid of the job. So no container is added twice,
 even if a manager is killed between writes. No container is ever stopped, because Kubernetes cannot remove an ephemeral
@@ -72,8 +72,8 @@ def plan_ephemeraljob(snapshot: EphemeralJobSnapshot) -> Plan:
         return Plan(stages=_release(job))
     if not is_readable(snapshot):
         return make_refused_plan(snapshot.refused or [snapshot.job.problem])
-    pods = _targets(job, snapshot.job.spec, snapshot.pods)
-    states = {pod.name: _state_in_pod(job, pod) for pod in pods}
+    pods = _select_targets(job, snapshot.job.spec, snapshot.pods)
+    states = {pod.name: _find_state_in_pod(job, pod) for pod in pods}
     untargeted = dict(_find_missing_targets(job, [pod for pod in pods if states[pod.name] is None]))
     # Pods without the container that the job's containers target are last, so that they do not use up the parallelism:
     # the API server would reject the containers in these pods.
@@ -82,8 +82,8 @@ def plan_ephemeraljob(snapshot: EphemeralJobSnapshot) -> Plan:
         [FanOutTarget(name=pod.name, state=_PROGRESS[states[pod.name]]) for pod in in_turn]
         if job.containers
         else (),
-        _policy_of(snapshot.job.spec),
-        _run_of(snapshot),
+        _build_policy(snapshot.job.spec),
+        _build_run(snapshot),
         now=snapshot.now,
     )
     if job.status.completion_time:
@@ -91,7 +91,7 @@ def plan_ephemeraljob(snapshot: EphemeralJobSnapshot) -> Plan:
     return _plan_before_end(snapshot, pods, states, decision, untargeted)
 
 
-def _policy_of(spec: EphemeralJobSpec) -> JobPolicy:
+def _build_policy(spec: EphemeralJobSpec) -> JobPolicy:
     ttl_s = spec.ttl_seconds_after_finished
     return JobPolicy(
         parallelism=1 if spec.parallelism is None else spec.parallelism,
@@ -101,7 +101,7 @@ def _policy_of(spec: EphemeralJobSpec) -> JobPolicy:
     )
 
 
-def _run_of(snapshot: EphemeralJobSnapshot) -> JobRun:
+def _build_run(snapshot: EphemeralJobSnapshot) -> JobRun:
     status = snapshot.job.status
     started_at = parse_optional_time(status.start_time)
     finished_at = parse_optional_time(status.completion_time)
@@ -113,7 +113,9 @@ def _run_of(snapshot: EphemeralJobSnapshot) -> JobRun:
 # Pods
 
 
-def _targets(job: EphemeralJobView, spec: EphemeralJobSpec, pods: Sequence[PodView]) -> Sequence[PodView]:
+def _select_targets(
+    job: EphemeralJobView, spec: EphemeralJobSpec, pods: Sequence[PodView]
+) -> Sequence[PodView]:
     """Return the first `replicas` of the free pods."""
     free = _list_free(job, pods)
     return free if spec.replicas is None else free[: max(spec.replicas, 0)]
@@ -168,13 +170,13 @@ _PROGRESS: Final[Mapping[EphemeralState | None, TargetState]] = {
 }
 
 
-def _state_in_pod(job: EphemeralJobView, pod: PodView) -> EphemeralState | None:
+def _find_state_in_pod(job: EphemeralJobView, pod: PodView) -> EphemeralState | None:
     """Return the state of the job's containers in a pod; None if the pod has no container of the job."""
     own = [ephemeral for ephemeral in pod.ephemeral if ephemeral.name in job.names]
-    return _state_of(own, len(job.names)) if own else None
+    return _compute_state(own, len(job.names)) if own else None
 
 
-def _state_of(own: Sequence[EphemeralView], wanted: int) -> EphemeralState:
+def _compute_state(own: Sequence[EphemeralView], wanted: int) -> EphemeralState:
     states = [ephemeral.state for ephemeral in own]
     if EphemeralState.FAILED in states:
         return EphemeralState.FAILED
@@ -186,7 +188,7 @@ def _state_of(own: Sequence[EphemeralView], wanted: int) -> EphemeralState:
     return EphemeralState.UNKNOWN
 
 
-def _tally(states: Iterable[EphemeralState | None]) -> EphemeralJobTally:
+def _count_states(states: Iterable[EphemeralState | None]) -> EphemeralJobTally:
     ephemeral_states = list(states)
     return EphemeralJobTally(
         match=len(ephemeral_states),
@@ -213,7 +215,7 @@ def _plan_before_end(
     job = snapshot.job
     status = status_of(
         job.status,
-        _tally(states.values()),
+        _count_states(states.values()),
         now=snapshot.now,
         is_paused=job.spec.paused,
         is_over=decision.finish is Finish.COMPLETE,
@@ -224,7 +226,7 @@ def _plan_before_end(
     )
     document = document_of(status)
     obstacles = _find_obstacles(job, pods, snapshot.now, untargeted)
-    paused = explain_pause(_policy_of(job.spec), _run_of(snapshot), field=_DEADLINE, now=snapshot.now)
+    paused = explain_pause(_build_policy(job.spec), _build_run(snapshot), field=_DEADLINE, now=snapshot.now)
     startable = [name for name in decision.start if name not in untargeted]
     now = startable[:MOST_AT_ONCE]
     chosen = set(now)
@@ -260,7 +262,7 @@ def _describe_unfinished(snapshot: ReadableEphemeralJob, states: Mapping[str, Ep
     if active:
         parts.append(f"containers in {format_count(active, 'pod')} had not ended")
     if pending:
-        limit = _policy_of(snapshot.job.spec).parallelism
+        limit = _build_policy(snapshot.job.spec).parallelism
         is_limited = limit is not None and active >= limit
         why = f" (spec.parallelism is {limit})" if is_limited else ""
         parts.append(f"{format_count(pending, 'pod')} got no container{why}")
@@ -293,7 +295,7 @@ def _plan_after_end(
                 )
                 unserved = {pod.name: _UNSERVED for pod in pending if pod.name not in untargeted}
                 is_active = any(_PROGRESS[state] is TargetState.ACTIVE for state in states.values())
-                remedy = _remedy_of_deadline(
+                remedy = _describe_deadline_remedy(
                     bool(obstacles), is_active=is_active, has_unserved=bool(unserved)
                 )
             over = Reason(Code.JOB_FAILED, failed.message or "the job has failed", remedy)
@@ -320,7 +322,7 @@ _UNSERVED: Final = Reason(
 """Reason of a pod to which no container was added before the deadline."""
 
 
-def _remedy_of_deadline(is_blocked: bool, *, is_active: bool, has_unserved: bool) -> str:
+def _describe_deadline_remedy(is_blocked: bool, *, is_active: bool, has_unserved: bool) -> str:
     """Return the remedy of a job that exceeded its deadline. `is_blocked`: something prevents containers from running.
     `is_active`: containers have not ended. `has_unserved`: pods got no container.
     """
@@ -429,7 +431,11 @@ def _find_waiting(
         else _explain_no_pods(snapshot.job)
     )
     return find_wait_reason(
-        decision, nothing_fits=nothing_fits, running=_containers_have, obstacles=obstacles, paused=paused
+        decision,
+        nothing_fits=nothing_fits,
+        running=_format_container_count,
+        obstacles=obstacles,
+        paused=paused,
     )
 
 
@@ -444,14 +450,18 @@ def _explain_no_pods(job: EphemeralJobView) -> Reason:
 def _inject_containers(job: EphemeralJobView, pod: PodView) -> Chain:
     patch = pod_patch(
         pod,
-        {"spec": {"ephemeralContainers": [_marked(container, job.uid) for container in job.containers]}},
+        {
+            "spec": {
+                "ephemeralContainers": [_mark_container(container, job.uid) for container in job.containers]
+            }
+        },
         subresource="ephemeralcontainers",
     )
     failed = Note(reason="CreateFailed", message=f"failed to add containers to pod {pod.name}", warning=True)
     return Chain(subject=pod.name, steps=(Step(action=patch, because="the job selects it", failed=failed),))
 
 
-def _marked(container: Mapping[str, Any], uid: str) -> Document:
+def _mark_container(container: Mapping[str, Any], uid: str) -> Document:
     """Return the container with the environment variable that contains the uid of its job."""
     env = [variable for variable in container.get("env") or () if variable.get("name") != JOB_ENV]
     return {**container, "env": [*env, {"name": JOB_ENV, "value": uid}]}
@@ -470,5 +480,5 @@ def _release(job: EphemeralJobView) -> tuple[Stage, ...]:
     return (Stage(purpose=Purpose.DELETE_JOB, chains=(Chain(subject=job.name, steps=(step,)),)),)
 
 
-def _containers_have(count: int) -> str:
+def _format_container_count(count: int) -> str:
     return f"containers in {format_count(count, 'pod')} have"

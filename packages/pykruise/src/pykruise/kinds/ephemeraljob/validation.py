@@ -37,17 +37,17 @@ _MAY_BE_SET: Final = frozenset(
 
 def errors_of(doc: Mapping[str, Any], *, old: Mapping[str, Any] | None = None) -> list[Cause]:
     """Find all field errors of a document. `old` is the stored document on an update."""
-    return [*_amount_errors(doc, old), *_container_errors(doc, old)]
+    return [*_find_spec_amount_errors(doc, old), *_find_containers_errors(doc, old)]
 
 
-def _amount_errors(doc: Mapping[str, Any], old: Mapping[str, Any] | None) -> Iterator[Cause]:
+def _find_spec_amount_errors(doc: Mapping[str, Any], old: Mapping[str, Any] | None) -> Iterator[Cause]:
     for field in ("replicas", "parallelism", "activeDeadlineSeconds", "ttlSecondsAfterFinished"):
         amount = get_path(doc, "spec", field)
         if amount != get_path(old, "spec", field):
             yield from check_not_negative(amount, f"spec.{field}")
 
 
-def _container_errors(doc: Mapping[str, Any], old: Mapping[str, Any] | None) -> Iterator[Cause]:
+def _find_containers_errors(doc: Mapping[str, Any], old: Mapping[str, Any] | None) -> Iterator[Cause]:
     containers, stored = (
         get_path(entry, "spec", "template", "ephemeralContainers", default=[]) for entry in (doc, old)
     )
@@ -59,10 +59,10 @@ def _container_errors(doc: Mapping[str, Any], old: Mapping[str, Any] | None) -> 
         if name in names:
             yield make_duplicate_error(f"{path}.name", name)
         names.add(name)
-        yield from _errors_of_container(container, path)
+        yield from _find_container_errors(container, path)
 
 
-def _errors_of_container(container: Mapping[str, Any], path: str) -> Iterator[Cause]:
+def _find_container_errors(container: Mapping[str, Any], path: str) -> Iterator[Cause]:
     if amounts := list(find_amount_errors(container, path)):
         yield from amounts
         return
@@ -89,4 +89,4 @@ def find_stored_errors(spec: EphemeralJobSpec) -> list[Cause]:
     """Find errors of a stored spec, except errors of its containers: the API server validates containers when they are
     added to a pod.
     """
-    return list(_amount_errors(to_document(spec), None))
+    return list(_find_spec_amount_errors(to_document(spec), None))

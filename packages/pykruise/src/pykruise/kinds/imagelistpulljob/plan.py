@@ -71,7 +71,7 @@ def plan_imagelistpulljob(snapshot: ImageListPullJobSnapshot) -> Plan:
     targets = [
         FanOutTarget(name=image, state=state_of(own.get(image))) for image in dict.fromkeys(spec.images)
     ]
-    decision = decide_fan_out(targets, _policy_of(spec), _run_of(snapshot), now=snapshot.now)
+    decision = decide_fan_out(targets, _build_policy(spec), _build_run(snapshot), now=snapshot.now)
     if job.status.completion_time:
         return _plan_after_end(job, own, decision)
     stages = (
@@ -84,18 +84,18 @@ def plan_imagelistpulljob(snapshot: ImageListPullJobSnapshot) -> Plan:
         stages=stages,
         status=status.to_document(),
         requeue_after_s=decision.requeue_after_s,
-        waiting=_reason_to_wait(decision, spec),
+        waiting=_explain_wait(decision, spec),
         skipped=dict(_list_skipped(own, targets, pulls=not _allows_none(spec))),
     )
 
 
-def _policy_of(spec: ImageListPullJobSpec) -> JobPolicy:
+def _build_policy(spec: ImageListPullJobSpec) -> JobPolicy:
     """Return the policy for the list of images. It has no deadline, because each ImagePullJob has the deadline."""
     done = spec.completion_policy
     return JobPolicy(ends=done.type != "Never", ttl_s=done.ttl_seconds_after_finished)
 
 
-def _run_of(snapshot: ReadableImageListPullJob) -> JobRun:
+def _build_run(snapshot: ReadableImageListPullJob) -> JobRun:
     """Return the times of the job. Any start time is right: only a deadline depends on it, and the list has none."""
     ended = snapshot.job.status.completion_time
     finished_at = parse_optional_time(ended)
@@ -282,7 +282,7 @@ def _describe_failure(child: PullJobView) -> str:
     return f"it could not be pulled {where}"
 
 
-def _reason_to_wait(decision: FanOutDecision, spec: ImageListPullJobSpec) -> Reason | None:
+def _explain_wait(decision: FanOutDecision, spec: ImageListPullJobSpec) -> Reason | None:
     left = decision.counts.wanted - decision.counts.succeeded - decision.counts.failed
     if left == 0:
         return None

@@ -51,7 +51,7 @@ def build_entry_patch(
     job = snapshot.job
     before = node.images.get(image.name)
     entry = node.find_entry(image)
-    wanted = _raise_entry(entry, node, snapshot) if entry is not None else _new_entry(node, snapshot, image)
+    wanted = _raise_entry(entry, node, snapshot) if entry is not None else _build_entry(node, snapshot, image)
     others = [tag for tag in (before.tags if before else ()) if tag.tag != image.tag]
     after = ImageSpec(
         pull_secrets=_merge_secrets(before, secrets),
@@ -89,14 +89,14 @@ def _patch_image(
 # ── the entry ────────────────────────────────────────────────────────────────
 
 
-def _new_entry(node: NodeImageView, snapshot: ReadableImagePullJob, image: ImageName) -> TagSpec:
+def _build_entry(node: NodeImageView, snapshot: ReadableImagePullJob, image: ImageName) -> TagSpec:
     """Return a new entry. Its version differs from the version in an existing status of the node."""
     job, left = snapshot.job, node.statuses.get(image)
     return TagSpec(
         tag=image.tag,
         version=left.version + 1 if left is not None else 0,
         pull_policy=policy_of(job.spec, snapshot, seed=f"{job.uid}/{node.name}"),
-        owner_references=[_reference_to(job)],
+        owner_references=[_build_reference(job)],
         created_at=format_time(snapshot.now),
         image_pull_policy=job.spec.image_pull_policy,
     )
@@ -112,7 +112,7 @@ def _raise_entry(entry: TagSpec, node: NodeImageView, snapshot: ReadableImagePul
         entry,
         version=entry.version + 1,
         pull_policy=policy,
-        owner_references=[*sharers, _reference_to(job)],
+        owner_references=[*sharers, _build_reference(job)],
         created_at=format_time(snapshot.now),
         image_pull_policy=job.spec.image_pull_policy,
     )
@@ -133,7 +133,7 @@ def _is_replaced(ref: ObjectReference, snapshot: ReadableImagePullJob) -> bool:
     return other is not None and other.controller_uid == snapshot.job.controller_uid != ""
 
 
-def _reference_to(job: PullJobView) -> ObjectReference:
+def _build_reference(job: PullJobView) -> ObjectReference:
     return ObjectReference(
         api_version=IMAGE_PULL_JOBS.api_version,
         kind=IMAGE_PULL_JOBS.kind,
@@ -172,16 +172,16 @@ def _merge_limits(tag_pull_policy: TagPullPolicy, other: TagPullPolicy) -> TagPu
     """Return the larger value of each limit. If one policy has no deadline, the result has no deadline."""
     deadlines = (tag_pull_policy.active_deadline_seconds, other.active_deadline_seconds)
     return TagPullPolicy(
-        timeout_seconds=_largest(tag_pull_policy.timeout_seconds, other.timeout_seconds),
-        backoff_limit=_largest(tag_pull_policy.backoff_limit, other.backoff_limit),
-        ttl_seconds_after_finished=_largest(
+        timeout_seconds=_compute_largest(tag_pull_policy.timeout_seconds, other.timeout_seconds),
+        backoff_limit=_compute_largest(tag_pull_policy.backoff_limit, other.backoff_limit),
+        ttl_seconds_after_finished=_compute_largest(
             tag_pull_policy.ttl_seconds_after_finished, other.ttl_seconds_after_finished
         ),
-        active_deadline_seconds=None if None in deadlines else _largest(*deadlines),
+        active_deadline_seconds=None if None in deadlines else _compute_largest(*deadlines),
     )
 
 
-def _largest(*amounts: int | None) -> int | None:
+def _compute_largest(*amounts: int | None) -> int | None:
     """Return the largest limit that is not None; None if all are None."""
     return max((amount for amount in amounts if amount is not None), default=None)
 

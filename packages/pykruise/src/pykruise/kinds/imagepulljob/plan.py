@@ -91,7 +91,7 @@ def plan_imagepulljob(snapshot: ImagePullJobSnapshot) -> Plan:
     except ValueError as error:
         return make_refused_plan([f"spec.parallelism: {error}"])
     targets = targets_of(snapshot, job.image)
-    decision = decide_fan_out(targets, policy, _run_of(snapshot), now=snapshot.now)
+    decision = decide_fan_out(targets, policy, _build_run(snapshot), now=snapshot.now)
     if decision.finish is not None:
         return Plan(status=_to_document(finish_status(snapshot, targets, decision, decision.finish)))
     return _plan_run(snapshot, job.image, targets, policy, decision)
@@ -110,7 +110,7 @@ def policy_of(spec: ImagePullJobSpec) -> JobPolicy:
     )
 
 
-def _run_of(snapshot: ImagePullJobSnapshot) -> JobRun:
+def _build_run(snapshot: ImagePullJobSnapshot) -> JobRun:
     started_at = parse_optional_time(snapshot.job.status.start_time)
     return JobRun(started_at=snapshot.now if started_at is None else started_at)
 
@@ -162,7 +162,7 @@ def _plan_run(
         waiting=find_first_obstacle(
             {name: reason for name, reason in skipped.items() if name not in decision.waiting}
         )
-        or _reason_to_wait(snapshot, decision),
+        or _explain_wait(snapshot, decision),
         skipped_nodes=skipped,
         notes=tuple(_list_notes(secrets, job.namespace)),
     )
@@ -218,13 +218,13 @@ def _plan_after_end(snapshot: ImagePullJobSnapshot) -> Plan:
     kept_s = None
     if FINALIZER in job.finalizers:
         releases = _release_copies(snapshot)
-        kept_s = _time_to_keep(snapshot) if releases else None
+        kept_s = _compute_time_to_keep(snapshot) if releases else None
         if kept_s is None:
             stages += _build_stage(Purpose.RELEASE_SECRETS, releases)
             stages += _build_stage(Purpose.RELEASE_JOB, [_patch_finalizers(job, held=False)])
     if job.is_deleting:
         return Plan(stages=tuple(stages))
-    left_s = _time_to_live(snapshot)
+    left_s = _compute_time_to_live(snapshot)
     if left_s is not None and left_s <= 0:
         step = Step(
             action=delete_object(IMAGE_PULL_JOBS, job),
@@ -235,12 +235,12 @@ def _plan_after_end(snapshot: ImagePullJobSnapshot) -> Plan:
     return Plan(
         stages=tuple(stages),
         requeue_after_s=find_soonest([left_s, kept_s]),
-        waiting=_reason_after_end(snapshot, will_be_deleted=left_s is not None),
+        waiting=_explain_end(snapshot, will_be_deleted=left_s is not None),
         skipped_nodes=dict(_list_missing(snapshot)),
     )
 
 
-def _reason_after_end(snapshot: ImagePullJobSnapshot, *, will_be_deleted: bool) -> Reason | None:
+def _explain_end(snapshot: ImagePullJobSnapshot, *, will_be_deleted: bool) -> Reason | None:
     job = snapshot.job
     if job.is_deleting or not job.status.completion_time:
         return None
@@ -264,11 +264,11 @@ def _list_missing(snapshot: ImagePullJobSnapshot) -> Iterator[tuple[str, Reason]
             if known is not None and job.image
             else None
         )
-        yield name, said or _reason_of_missing(snapshot)
+        yield name, said or _explain_missing_image(snapshot)
     yield from _list_unknown(snapshot)
 
 
-def _reason_of_missing(snapshot: ImagePullJobSnapshot) -> Reason:
+def _explain_missing_image(snapshot: ImagePullJobSnapshot) -> Reason:
     """Reason for a node of an ended job whose NodeImage no longer reports why the image is missing."""
     spec, status = snapshot.job.spec, snapshot.job.status
     image = f"image {spec.image}" if spec is not None else "the image"
@@ -277,7 +277,7 @@ def _reason_of_missing(snapshot: ImagePullJobSnapshot) -> Reason:
     if deadline_s and begun is not None and ended is not None and ended - begun >= deadline_s:
         field = "completionPolicy.activeDeadlineSeconds"
         words = f"{image} was not pulled within {field} ({deadline_s} s)"
-        if (most := _parallelism_that_was_used_up(snapshot.job)) is None:
+        if (most := _find_used_up_parallelism(snapshot.job)) is None:
             return Reason(Code.IMAGE_PULL, words, remedy_of_limit(field))
         at_once = format_count(most, "node pulls", "nodes pull")
         return Reason(
@@ -288,7 +288,7 @@ def _reason_of_missing(snapshot: ImagePullJobSnapshot) -> Reason:
     return Reason(Code.IMAGE_PULL, f"{image} could not be pulled", IMAGE_REMEDY)
 
 
-def _parallelism_that_was_used_up(job: PullJobView) -> int | None:
+def _find_used_up_parallelism(job: PullJobView) -> int | None:
     """Return the parallelism of an ended job if nodes pulled one after another: some have the image, so the pull itself
     is shorter than the deadline. None if all nodes could pull at the same time, or none has the image.
     """
@@ -309,7 +309,7 @@ def _release_copies(snapshot: ImagePullJobSnapshot) -> tuple[Chain, ...]:
     return sync_of(snapshot.job, copies=snapshot.copies, sources={}, namespace=namespace).releases
 
 
-def _time_to_keep(snapshot: ImagePullJobSnapshot) -> float | None:
+def _compute_time_to_keep(snapshot: ImagePullJobSnapshot) -> float | None:
     """Return the seconds until the copies of a job that has ended are released; None if they are released now."""
     ended_at = parse_optional_time(snapshot.job.status.completion_time)
     if snapshot.job.is_deleting or ended_at is None:
@@ -318,7 +318,7 @@ def _time_to_keep(snapshot: ImagePullJobSnapshot) -> float | None:
     return left_s if 0 < left_s <= COPIES_KEPT_S else None
 
 
-def _time_to_live(snapshot: ImagePullJobSnapshot) -> float | None:
+def _compute_time_to_live(snapshot: ImagePullJobSnapshot) -> float | None:
     """Return the seconds until the job is deleted; None if it is kept."""
     job = snapshot.job
     ttl_s = job.spec.completion_policy.ttl_seconds_after_finished if job.spec else None
@@ -358,10 +358,10 @@ def _to_document(status: ImagePullJobStatus) -> Document:
 # ── reasons ──────────────────────────────────────────────────────────────────
 
 
-def _reason_to_wait(snapshot: ReadableImagePullJob, decision: FanOutDecision) -> Reason | None:
+def _explain_wait(snapshot: ReadableImagePullJob, decision: FanOutDecision) -> Reason | None:
     if decision.counts.wanted == 0:
         if snapshot.homeless:
-            return _reason_of_homeless(snapshot)
+            return _explain_homeless_pods(snapshot)
         return explain_empty_selection(snapshot.job, is_over=False)
     if decision.counts.active or decision.start:
         return Reason(Code.IMAGE_PULLING, _describe_pulls(decision.counts.active + len(decision.start)))
@@ -370,7 +370,7 @@ def _reason_to_wait(snapshot: ReadableImagePullJob, decision: FanOutDecision) ->
     return None
 
 
-def _reason_of_homeless(snapshot: ReadableImagePullJob) -> Reason:
+def _explain_homeless_pods(snapshot: ReadableImagePullJob) -> Reason:
     """Return why none of the selected pods has a node."""
     blockers = blockers_of(snapshot.homeless, None, now=snapshot.now, correction=OF_THE_WORKLOAD)
     reason = find_pod_wait(blockers)

@@ -113,7 +113,7 @@ def sync_of(
             continue
         known = chosen.get(name)
         if known is None:
-            made = _copy_name(source.key, taken=[copy.name for copy in copies])
+            made = _choose_copy_name(source.key, taken=[copy.name for copy in copies])
             writes.append(_create_copy(source, Key(namespace, made), job))
             references.append(SecretReference(namespace=namespace, name=made, mode=BATCH))
         else:
@@ -149,7 +149,7 @@ def _match_copies(
     return chosen, surplus
 
 
-def _copy_name(source: Key, *, taken: Sequence[str]) -> str:
+def _choose_copy_name(source: Key, *, taken: Sequence[str]) -> str:
     """Return `<source>-<six hexadecimal digits>`. The result for a source is always the same, unless another object has
     this name.
     """
@@ -273,7 +273,7 @@ async def _read_source(key: Key, read: Read[Any], digests: _Digests, *, copied: 
     except NotFoundError:
         return None
     document = decode(raw)
-    content = _content_of(document)
+    content = _compute_digest(document)
     meta = document["metadata"]
     digests.known[key] = (meta["uid"], int(meta["resourceVersion"]), content)
     return Source(key=key, content=content, document=None if content == copied else document)
@@ -291,12 +291,12 @@ async def _read_digest(copy: CopyView, read: Read[Any], digests: _Digests) -> st
         document = decode(await read.live.get(SECRETS, key.namespace, key.name))
     except NotFoundError:
         return ""
-    content = _content_of(document)
+    content = _compute_digest(document)
     meta = document["metadata"]
     digests.known[key] = (meta["uid"], int(meta["resourceVersion"]), content)
     return content
 
 
-def _content_of(document: Document) -> str:
+def _compute_digest(document: Document) -> str:
     """Return the digest of the content, without the field `immutable`: a copy is never immutable."""
     return content_of(SECRETS.kind, {name: value for name, value in document.items() if name != "immutable"})

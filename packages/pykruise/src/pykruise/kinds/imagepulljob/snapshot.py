@@ -170,7 +170,7 @@ async def _select_nodes(
     spec.selector.
     """
     if view.pod_selector is not None:
-        names = await _nodes_of_pods(view, view.pod_selector, read)
+        names = await _list_nodes_of_pods(view, view.pod_selector, read)
         return _find_node_images(names, read)[0], ()
     if chosen is not None and chosen.names is not None:
         return _find_node_images(dict.fromkeys(chosen.names), read)
@@ -215,7 +215,7 @@ def _find_homeless_pods(view: PullJobView, read: Read[ImagePullJobSettings]) -> 
     return sorted((pod for pod in selected if pod.is_active and not pod.node_name), key=lambda pod: pod.name)
 
 
-async def _nodes_of_pods(
+async def _list_nodes_of_pods(
     view: PullJobView, selector: Selector, read: Read[ImagePullJobSettings]
 ) -> Sequence[str]:
     pods = [pod for pod in select_pods(selector, view.namespace, read) if pod.is_active and pod.node_name]

@@ -96,11 +96,11 @@ def _enqueue_by_pod(change: Change[PodView], around: Around[ImagePullJobSettings
         return
     for job in around.list_by_index(PULL_JOB_VIEWS, BY_PODS_OF, pod.namespace):
         has_obstacle = is_stuck and job.pod_selector is not None and job.pod_selector.matches(pod.labels)
-        if has_obstacle or _node_of_pod(job, old) != _node_of_pod(job, new):
+        if has_obstacle or _find_node_of_pod(job, old) != _find_node_of_pod(job, new):
             yield job.key
 
 
-def _node_of_pod(job: PullJobView, pod: PodView | None) -> str:
+def _find_node_of_pod(job: PullJobView, pod: PodView | None) -> str:
     """Return the node to which the job pulls because of this pod; empty if the job does not select the pod."""
     selector = job.pod_selector
     if pod is None or selector is None or not pod.is_active or not selector.matches(pod.labels):

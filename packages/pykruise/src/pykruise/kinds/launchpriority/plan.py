@@ -107,13 +107,13 @@ def _list_waiting(pod: PodView) -> list[int]:
     ]
 
 
-def _key_of(pod: PodView) -> Key:
+def _build_barrier_key(pod: PodView) -> Key:
     return Key(pod.namespace, format_barrier_name(pod.name))
 
 
 def _delete_barrier(pod: PodView, barrier: Barrier) -> Step:
     return Step(
-        action=Delete(resource=CONFIG_MAPS, key=_key_of(pod), uid=barrier.uid),
+        action=Delete(resource=CONFIG_MAPS, key=_build_barrier_key(pod), uid=barrier.uid),
         because="it belongs to an earlier pod of this name",
         failed=FAILED,
     )
@@ -123,7 +123,9 @@ def _open_barriers(pod: PodView, keys: list[str], *, is_new: bool, because: str)
     data: Mapping[str, str] = dict.fromkeys(keys, "true")
     if not is_new:
         body: dict[str, Any] = {"data": data}
-        patch = Patch(resource=CONFIG_MAPS, key=_key_of(pod), patch_type=PatchType.MERGE, body=body)
+        patch = Patch(
+            resource=CONFIG_MAPS, key=_build_barrier_key(pod), patch_type=PatchType.MERGE, body=body
+        )
         return Step(action=patch, because=because, failed=FAILED)
     document: Document = {
         "apiVersion": CONFIG_MAPS.api_version,
@@ -135,7 +137,7 @@ def _open_barriers(pod: PodView, keys: list[str], *, is_new: bool, because: str)
         },
         "data": data,
     }
-    create = Create(resource=CONFIG_MAPS, key=_key_of(pod), body=document)
+    create = Create(resource=CONFIG_MAPS, key=_build_barrier_key(pod), body=document)
     return Step(action=create, because=because, failed=FAILED)
 
 

@@ -68,7 +68,7 @@ def _keep_entry(
     if entry.owner_references and not owners:
         reasons.append(f"its jobs no longer request {image.reference}")
         return None
-    left = _time_left(image, entry, snapshot)
+    left = _compute_time_left(image, entry, snapshot)
     if left is not None and not any(_is_running(ref, snapshot) for ref in owners):
         if left <= 0:
             reasons.append(f"ttlSecondsAfterFinished has passed since {image.reference} was pulled")
@@ -97,7 +97,7 @@ def _is_running(ref: ObjectReference, snapshot: NodeImageSnapshot) -> bool:
     return job is not None and job.ends and job.is_active
 
 
-def _time_left(image: ImageName, entry: TagSpec, snapshot: NodeImageSnapshot) -> float | None:
+def _compute_time_left(image: ImageName, entry: TagSpec, snapshot: NodeImageSnapshot) -> float | None:
     """Return the seconds until the entry's time to live has passed; None if it does not apply (yet)."""
     ttl = entry.pull_policy.ttl_seconds_after_finished if entry.pull_policy else None
     status = snapshot.node_image.statuses.get(image)

@@ -81,21 +81,21 @@ def _create_object(snapshot: NodeImageSnapshot, node: NodeView) -> Plan:
         action=Create(resource=NODE_IMAGES, key=Key("", name), body=body),
         because="the node is ready and has no NodeImage",
     )
-    return Plan(stages=(_one_step(name, step),))
+    return Plan(stages=(_build_stage(name, step),))
 
 
 def _delete_object(view: NodeImageView) -> Plan:
     step = Step(action=delete_object(NODE_IMAGES, view), because="its node no longer exists")
-    return Plan(stages=(_one_step(view.name, step),))
+    return Plan(stages=(_build_stage(view.name, step),))
 
 
-def _one_step(name: str, step: Step) -> Stage:
+def _build_stage(name: str, step: Step) -> Stage:
     return Stage(purpose=Purpose.KEEP_NODE_IMAGE, chains=(Chain(subject=name, steps=(step,)),))
 
 
 def _patch_stage(view: NodeImageView, body: Document, because: str) -> Stage:
     action = patch_object(NODE_IMAGES, view, body, unchanged=True)
-    return _one_step(view.name, Step(action=action, because=because))
+    return _build_stage(view.name, Step(action=action, because=because))
 
 
 def _build_changes(view: NodeImageView, node: NodeView | None, kept: Kept) -> Document:
@@ -204,11 +204,11 @@ def _list_skipped(snapshot: NodeImageSnapshot) -> dict[str, Reason]:
             missing=[key for key in secrets if key in snapshot.absent_secrets],
         )
         if obstacle is not None:
-            wants = _wanted_by(entry.owner_references or ())
+            wants = _describe_owners(entry.owner_references or ())
             result[image.reference] = msgspec.structs.replace(obstacle, message=f"{obstacle.message}{wants}")
     return result
 
 
-def _wanted_by(references: Sequence[ObjectReference]) -> str:
+def _describe_owners(references: Sequence[ObjectReference]) -> str:
     names = [f"{ref.namespace}/{ref.name}" for ref in references]
     return f", for {', '.join(names)}" if names else ""

@@ -53,7 +53,7 @@ def compute_status_after(snapshot: NodeImageSnapshot) -> StatusAfter:
     silent: list[Silent] = []
     look_again: list[float] = []
     for image, entry in wanted.items():
-        left, message = _time_left(entry, statuses.get(image), snapshot)
+        left, message = _compute_time_left(entry, statuses.get(image), snapshot)
         if left is None:
             continue
         if left > 0:
@@ -66,7 +66,7 @@ def compute_status_after(snapshot: NodeImageSnapshot) -> StatusAfter:
     return StatusAfter(document=_build_document(snapshot, statuses), silent=silent, look_again=look_again)
 
 
-def _time_left(
+def _compute_time_left(
     entry: TagSpec, status: TagStatus | None, snapshot: NodeImageSnapshot
 ) -> tuple[float | None, str]:
     """Return the seconds until the agent is late, and the message for this case; None if no response is awaited."""

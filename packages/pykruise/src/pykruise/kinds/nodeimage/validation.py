@@ -31,21 +31,21 @@ def errors_of(spec: NodeImageSpec) -> list[Cause]:
         path = f"spec.images[{name}]"
         if not name:
             errors.append(make_invalid_error("spec.images", name, "an image must have a name"))
-        errors += _image_errors(image, path)
+        errors += _find_image_errors(image, path)
     return errors
 
 
-def _image_errors(image: ImageSpec, path: str) -> Iterator[Cause]:
+def _find_image_errors(image: ImageSpec, path: str) -> Iterator[Cause]:
     seen: set[str] = set()
     for number, tag in enumerate(image.tags):
         place = f"{path}.tags[{number}]"
-        yield from _tag_errors(tag, place)
+        yield from _find_tag_errors(tag, place)
         if tag.tag in seen:
             yield make_duplicate_error(f"{place}.tag", tag.tag)
         seen.add(tag.tag)
 
 
-def _tag_errors(tag: TagSpec, path: str) -> Iterator[Cause]:
+def _find_tag_errors(tag: TagSpec, path: str) -> Iterator[Cause]:
     if not tag.tag:
         yield make_required_error(f"{path}.tag")
     if not tag.created_at:

@@ -35,13 +35,13 @@ def _enqueue_by_node(change: Change[NodeView], around: Around[NodeImageSettings]
         if node_image is not None:
             yield key
     elif node_image is None:
-        if old is None or old is node or _creation_facts(old) != _creation_facts(node):
+        if old is None or old is node or _list_creation_facts(old) != _list_creation_facts(node):
             yield key
     elif node_image.labels != node.labels:
         yield key
 
 
-def _creation_facts(node: NodeView) -> tuple[bool, float | None]:
+def _list_creation_facts(node: NodeView) -> tuple[bool, float | None]:
     """Return the values that determine whether and when the node gets a NodeImage."""
     return node.is_virtual, node.ready_since
 
@@ -51,11 +51,11 @@ def _enqueue_by_job(change: Change[PullJobView], around: Around[NodeImageSetting
     old, new = change.old, change.new
     if old is None:
         return
-    if new is None or _job_facts(new) != _job_facts(old):
+    if new is None or _list_job_facts(new) != _list_job_facts(old):
         for view in around.list_by_index(NODE_IMAGE_VIEWS, BY_PULL_JOB, old.uid):
             yield Key("", view.name)
 
 
-def _job_facts(job: PullJobView) -> tuple[object, ...]:
+def _list_job_facts(job: PullJobView) -> tuple[object, ...]:
     """Return the values that determine whether an entry of the job is kept, and whether its time to live applies."""
     return job.uid, job.image, job.is_active, job.ends

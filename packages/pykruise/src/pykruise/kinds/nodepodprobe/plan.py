@@ -62,9 +62,9 @@ def plan_node_probes(snapshot: NodePodProbeSnapshot) -> Plan:
         return Plan(waiting=Reason(Code.INVALID_SPEC, view.problem, "correct it"), notes=(note,))
     stages: list[Stage] = []
     if (kept := _keep_entries(snapshot)) != list(view.pods):
-        stages.append(_entries_stage(view, kept))
+        stages.append(_build_entries_stage(view, kept))
     shown = [_evaluate(snapshot, pod, status) for pod, status in _list_results(snapshot)]
-    if chains := tuple(chain for item in shown if (chain := _pod_chain(snapshot, item)).steps):
+    if chains := tuple(chain for item in shown if (chain := _build_pod_chain(snapshot, item)).steps):
         stages.append(Stage(purpose=Purpose.MARK_PODS, chains=chains, is_independent=True, regardless=True))
     probed = _list_probed(snapshot)
     late_in_s = compute_seconds_until(find_next_late_time(probed, now=snapshot.now), now=snapshot.now)
@@ -78,7 +78,7 @@ def plan_node_probes(snapshot: NodePodProbeSnapshot) -> Plan:
             **(
                 obstacles_of(probed, now=snapshot.now, conditions=_map_conditions(snapshot))
                 if node.ready_since is not None
-                else _node_lost(probed, node)
+                else _explain_pods_of_lost_node(probed, node)
             ),
             **{item.pod.name: _describe_conflict(item.conflicts[0]) for item in shown if item.conflicts},
         },
@@ -96,15 +96,15 @@ def _create_object(view: NodeProbesView) -> Plan:
         "spec": {},
     }
     action = Create(resource=NODE_POD_PROBES, key=Key("", view.name), body=body)
-    return Plan(stages=(_one_step(view.name, action, "the node is ready and has no NodePodProbe"),))
+    return Plan(stages=(_build_stage(view.name, action, "the node is ready and has no NodePodProbe"),))
 
 
 def _delete_object(view: NodeProbesView) -> Plan:
     action = delete_object(NODE_POD_PROBES, view)
-    return Plan(stages=(_one_step(view.name, action, "its node no longer exists"),))
+    return Plan(stages=(_build_stage(view.name, action, "its node no longer exists"),))
 
 
-def _one_step(name: str, action: Action, because: str) -> Stage:
+def _build_stage(name: str, action: Action, because: str) -> Stage:
     chain = Chain(subject=name, steps=(Step(action=action, because=because),))
     return Stage(purpose=Purpose.KEEP_NODE_PROBES, chains=(chain,))
 
@@ -118,14 +118,14 @@ def _keep_entries(snapshot: NodePodProbeSnapshot) -> list[PodProbe]:
     ]
 
 
-def _entries_stage(view: NodeProbesView, kept: Sequence[PodProbe]) -> Stage:
+def _build_entries_stage(view: NodeProbesView, kept: Sequence[PodProbe]) -> Stage:
     """Return the write that replaces the whole list of entries. Other programs change this list too, so the patch fails
     if the object has changed since it was read.
     """
     action = patch_object(
         NODE_POD_PROBES, view, {"spec": {"podProbes": msgspec.to_builtins(kept) or None}}, unchanged=True
     )
-    return _one_step(view.name, action, "pods were deleted or have ended")
+    return _build_stage(view.name, action, "pods were deleted or have ended")
 
 
 # ── results ──────────────────────────────────────────────────────────────────
@@ -161,7 +161,7 @@ def _map_conditions(snapshot: NodePodProbeSnapshot) -> dict[str, str]:
     }
 
 
-def _node_lost(probed: Sequence[Probed], node: NodeView) -> dict[str, Reason]:
+def _explain_pods_of_lost_node(probed: Sequence[Probed], node: NodeView) -> dict[str, Reason]:
     """Return the same reason for every pod, because the node does not report."""
     reason = explain_lost_node(node.name)
     return {pod.name: reason for pod, _, _ in probed}
@@ -197,19 +197,19 @@ def _evaluate(snapshot: NodePodProbeSnapshot, pod: PodView, status: PodProbeStat
     return _Shown(pod=pod, conditions=conditions, conflicts=conflicts, marks=marks)
 
 
-def _pod_chain(snapshot: NodePodProbeSnapshot, shown: _Shown) -> Chain:
+def _build_pod_chain(snapshot: NodePodProbeSnapshot, shown: _Shown) -> Chain:
     pod = shown.pod
     steps: list[Step] = []
     stored = snapshot.annotations.get(make_pod_key(pod), {})
     if (body := build_metadata_patch(shown.marks, labels=pod.labels, annotations=stored)) is not None:
-        steps.append(_pod_step(pod, body, PatchType.MERGE, ""))
+        steps.append(_build_pod_step(pod, body, PatchType.MERGE, ""))
     if shown.conditions:
         body = {"status": {"conditions": list(shown.conditions)}}
-        steps.append(_pod_step(pod, body, PatchType.STRATEGIC, "status"))
+        steps.append(_build_pod_step(pod, body, PatchType.STRATEGIC, "status"))
     return Chain(subject=pod.name, steps=tuple(steps))
 
 
-def _pod_step(pod: PodView, body: Document, patch_type: PatchType, subresource: str) -> Step:
+def _build_pod_step(pod: PodView, body: Document, patch_type: PatchType, subresource: str) -> Step:
     action = pod_patch(pod, body, patch_type=patch_type, subresource=subresource)
     return Step(
         action=action, because="its labels, annotations or conditions differ from the results of its probes"

@@ -114,7 +114,7 @@ async def read_snapshot(
         for key in list_marker_keys(view)
         if (marker := read.get(MARKER_VIEWS, key)) is not None and not marker.is_deleting
     }
-    named = await look_up(read, POD_VIEWS, _known_pods(view, read.settings.namespace))
+    named = await look_up(read, POD_VIEWS, _list_known_pods(view, read.settings.namespace))
     pods = {uid: pod for uid, pod in named.views.items() if pod.is_active}
     return NodePodProbeSnapshot(
         node_probes=view,
@@ -122,7 +122,7 @@ async def read_snapshot(
         checked=pods,
         is_behind=named.is_behind,
         markers=markers,
-        annotations=await annotations_of(read, _pods_to_annotate(view, pods, markers)),
+        annotations=await annotations_of(read, _list_pods_to_annotate(view, pods, markers)),
         settings=read.settings,
         now=read.now(),
     )
@@ -135,24 +135,24 @@ async def _is_there(node: str, read: Read[NodePodProbeSettings]) -> bool:
         return False
 
 
-def _known_pods(view: NodeProbesView, namespace: str) -> Iterator[tuple[Key, str]]:
+def _list_known_pods(view: NodeProbesView, namespace: str) -> Iterator[tuple[Key, str]]:
     """Yield the pods of the spec that are in the cached namespace, or all pods if all namespaces are cached."""
     for entry in view.pods:
         if namespace in ("", entry.namespace):
             yield Key(entry.namespace, entry.name), entry.uid
 
 
-def _pods_to_annotate(
+def _list_pods_to_annotate(
     view: NodeProbesView, pods: Mapping[str, PodView], markers: Mapping[Key, MarkerView]
 ) -> Iterator[PodView]:
-    setting = {key for key, marker in markers.items() if any(_policy_annotations(marker))}
+    setting = {key for key, marker in markers.items() if any(_list_annotation_flags(marker))}
     for status in view.statuses:
         names = {split_name(state.name)[0] for state in status.probe_states or ()}
         if status.uid in pods and any(Key(status.namespace, name) in setting for name in names):
             yield pods[status.uid]
 
 
-def _policy_annotations(marker: MarkerView) -> Iterator[bool]:
+def _list_annotation_flags(marker: MarkerView) -> Iterator[bool]:
     for probe in marker.spec.probes if marker.spec else ():
         for policy in probe.marker_policy or ():
             yield bool(policy.annotations)

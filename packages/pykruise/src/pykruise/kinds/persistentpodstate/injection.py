@@ -19,7 +19,7 @@ def inject(pod: Document, state: StateView) -> Document | None:
     record = state.records.get(get_path(pod, "metadata", "name", default=""))
     labels = (record.node_topology_labels if record is not None else None) or {}
     required = {key: labels[key] for key in state.required_keys if key in labels}
-    preferred = _preferred(state, labels)
+    preferred = _build_preferred_terms(state, labels)
     if not required and not preferred:
         return None
     inject: Document = deep_copy(pod)
@@ -33,7 +33,7 @@ def inject(pod: Document, state: StateView) -> Document | None:
     return inject
 
 
-def _preferred(state: StateView, labels: Mapping[str, str]) -> list[Document]:
+def _build_preferred_terms(state: StateView, labels: Mapping[str, str]) -> list[Document]:
     """Return a term for each preference with recorded labels. Empty terms are left out, because they match no node."""
     terms: list[Document] = []
     for preferred_topology in (

@@ -38,7 +38,7 @@ def bindings_of(state: Document) -> Iterator[Binding]:
             key: value for key, value in (record.get("nodeTopologyLabels") or {}).items() if key in keys
         }
         if labels:
-            moved = _prefer_keys(state, [key for key in keys if key in labels], keys)
+            moved = _describe_change_to_preferred(state, [key for key in keys if key in labels], keys)
             yield Binding(
                 pod=pod,
                 node=str(record.get("nodeName") or ""),
@@ -47,7 +47,7 @@ def bindings_of(state: Document) -> Iterator[Binding]:
             )
 
 
-def _prefer_keys(state: Document, moved: Sequence[str], keys: Sequence[str]) -> str:
+def _describe_change_to_preferred(state: Document, moved: Sequence[str], keys: Sequence[str]) -> str:
     """Return how to change required keys to preferred keys. If the workload's annotations request the object, they must
     be changed, because the controller would undo a change of the spec.
     """

@@ -60,7 +60,7 @@ def plan_state(snapshot: StateSnapshot) -> Plan:
     planned.
     """
     state = snapshot.state
-    steps, notes, is_gone = _generation(snapshot)
+    steps, notes, is_gone = _plan_generation(snapshot)
     chains = tuple(Chain(subject=state.name, steps=(step,)) for step in steps)
     stages = (Stage(purpose=Purpose.GENERATE_STATES, chains=chains),) if chains else ()
     if is_gone:
@@ -141,7 +141,7 @@ def _find_missing_labels(state: ReadableStateView, node: NodeView | None) -> lis
 # ── the PersistentPodState that a workload requests ──────────────────────────
 
 
-def _generation(snapshot: StateSnapshot) -> tuple[Sequence[Step], Sequence[Note], bool]:
+def _plan_generation(snapshot: StateSnapshot) -> tuple[Sequence[Step], Sequence[Note], bool]:
     """Return the steps that create, change or delete the PersistentPodState, the events, and whether no records are
     planned: the PersistentPodState does not exist yet, or the steps delete it.
     """
@@ -162,10 +162,10 @@ def _generation(snapshot: StateSnapshot) -> tuple[Sequence[Step], Sequence[Note]
         return [], notes, False
     if not owner.is_generating:
         return [_make_deletion(state, owner)], notes, True
-    return _changes(state, owner), notes, False
+    return _plan_changes(state, owner), notes, False
 
 
-def _subject_of(workload: RecordedWorkload) -> Subject:
+def _build_subject(workload: RecordedWorkload) -> Subject:
     group, _, version = workload.api_version.rpartition("/")
     resource = Resource(group, version, "statefulsets", workload.kind)
     return Subject(resource=resource, key=Key(workload.namespace, workload.name), uid=workload.uid)
@@ -176,7 +176,7 @@ def _make_conflict_note(workload: RecordedWorkload) -> Note:
         reason="PersistentPodStateNotGenerated",
         message=f"PersistentPodState {workload.name} exists, and does not belong to this workload; it stays unchanged",
         warning=True,
-        about=_subject_of(workload),
+        about=_build_subject(workload),
         again_after_s=WARN_AGAIN_S,
     )
 
@@ -186,7 +186,7 @@ def _make_incomplete_note(workload: RecordedWorkload) -> Note:
         reason="PersistentPodStateNotGenerated",
         message=f"{INCOMPLETE}: {COMPLETE}",
         warning=True,
-        about=_subject_of(workload),
+        about=_build_subject(workload),
         again_after_s=WARN_AGAIN_S,
     )
 
@@ -214,13 +214,13 @@ def _make_step(action: Action, workload: RecordedWorkload, *, verb: str, because
         done=Note(
             reason=f"PersistentPodState{verb}d",
             message=f"{verb.lower()}d PersistentPodState {workload.name}",
-            about=_subject_of(workload),
+            about=_build_subject(workload),
         ),
         failed=Note(
             reason="PersistentPodStateNotGenerated",
             message=f"failed to {verb.lower()} PersistentPodState {workload.name}",
             warning=True,
-            about=_subject_of(workload),
+            about=_build_subject(workload),
         ),
     )
 
@@ -247,7 +247,7 @@ def _make_creation(workload: RecordedWorkload) -> Step:
     return _make_step(action, workload, verb="Create", because="its workload requests it")
 
 
-def _changes(state: StateView, workload: RecordedWorkload) -> list[Step]:
+def _plan_changes(state: StateView, workload: RecordedWorkload) -> list[Step]:
     """Return the step that changes the spec as the workload's annotations request. Nothing changes if the workload has
     no topology annotations. The retention policy is never changed, because only users set it.
     """

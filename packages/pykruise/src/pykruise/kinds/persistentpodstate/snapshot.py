@@ -132,7 +132,7 @@ async def read_snapshot(view: StateView, read: Read[StateSettings]) -> StateSnap
     return StateSnapshot(
         state=state,
         workload=workload,
-        start=_start_ordinal_of(view, workload, read.settings),
+        start=_choose_start_ordinal(view, workload, read.settings),
         namesakes=namesakes,
         pods=pods,
         nodes=nodes,
@@ -143,7 +143,7 @@ async def read_snapshot(view: StateView, read: Read[StateSettings]) -> StateSnap
     )
 
 
-def _start_ordinal_of(view: StateView, workload: RecordedWorkload | None, settings: StateSettings) -> int:
+def _choose_start_ordinal(view: StateView, workload: RecordedWorkload | None, settings: StateSettings) -> int:
     is_gated = view.target is not None and view.target[0] == ADVANCED
     return 0 if workload is None or (is_gated and not settings.start_ordinal) else workload.start
 

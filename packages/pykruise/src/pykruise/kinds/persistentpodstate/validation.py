@@ -39,18 +39,18 @@ def errors_of(
     """Return all field errors. `others`: other PersistentPodStates of the namespace. `is_supported`: whether pods of
     the workload's kind can be recorded. `old`: the stored spec on an update; errors that it also has are ignored.
     """
-    causes = [*_target_errors(spec, is_supported=is_supported)]
+    causes = [*_find_target_errors(spec, is_supported=is_supported)]
     if spec.required_persistent_topology is None and not spec.preferred_persistent_topology:
         text = "requiredPersistentTopology or preferredPersistentTopology must name labels of nodes"
         causes.append(make_invalid_error("spec", "", text))
-    stored = partial(_key_errors, old) if old is not None else tuple
-    causes += drop_stored_errors([*_key_errors(spec)], stored)
+    stored = partial(_find_key_errors, old) if old is not None else tuple
+    causes += drop_stored_errors([*_find_key_errors(spec)], stored)
     if old is not None and old.target_ref != spec.target_ref:
         causes.append(make_forbidden_error(_TARGET, "it cannot be changed"))
-    return [*causes, *_double_errors(spec, name, others)]
+    return [*causes, *_find_duplicate_errors(spec, name, others)]
 
 
-def _target_errors(spec: PersistentPodStateSpec, *, is_supported: bool) -> Iterator[Cause]:
+def _find_target_errors(spec: PersistentPodStateSpec, *, is_supported: bool) -> Iterator[Cause]:
     ref = spec.target_ref
     if not (ref.api_version and ref.kind and ref.name):
         yield make_invalid_error(_TARGET, "", "apiVersion, kind and name must not be empty")
@@ -60,16 +60,16 @@ def _target_errors(spec: PersistentPodStateSpec, *, is_supported: bool) -> Itera
         yield make_invalid_error(_TARGET, f"{ref.api_version} {ref.kind}", detail)
 
 
-def _key_errors(spec: PersistentPodStateSpec) -> Iterator[Cause]:
+def _find_key_errors(spec: PersistentPodStateSpec) -> Iterator[Cause]:
     if spec.required_persistent_topology is not None:
-        yield from _label_errors(
+        yield from _find_label_errors(
             "spec.requiredPersistentTopology.keys", spec.required_persistent_topology.keys
         )
     for index, term in enumerate(spec.preferred_persistent_topology or ()):
         path = f"spec.preferredPersistentTopology[{index}]"
         if not 1 <= term.weight <= _MOST_WEIGHT:
             yield make_invalid_error(f"{path}.weight", term.weight, "must be in the range 1-100")
-        yield from _label_errors(f"{path}.preference.keys", term.preference.keys)
+        yield from _find_label_errors(f"{path}.preference.keys", term.preference.keys)
     for index, annotation in enumerate(spec.persistent_pod_annotations or ()):
         for problem in is_qualified_name(annotation.key.lower()):
             yield make_invalid_error(f"spec.persistentPodAnnotations[{index}].key", annotation.key, problem)
@@ -78,7 +78,7 @@ def _key_errors(spec: PersistentPodStateSpec) -> Iterator[Cause]:
         yield make_not_supported_error("spec.persistentPodStateRetentionPolicy", policy, POLICIES)
 
 
-def _label_errors(path: str, keys: Sequence[str]) -> Iterator[Cause]:
+def _find_label_errors(path: str, keys: Sequence[str]) -> Iterator[Cause]:
     if not keys:
         yield make_invalid_error(path, "", "must name at least one label")
     for index, key in enumerate(keys):
@@ -86,7 +86,9 @@ def _label_errors(path: str, keys: Sequence[str]) -> Iterator[Cause]:
             yield make_invalid_error(f"{path}[{index}]", key, problem)
 
 
-def _double_errors(spec: PersistentPodStateSpec, name: str, others: Iterable[StateView]) -> Iterator[Cause]:
+def _find_duplicate_errors(
+    spec: PersistentPodStateSpec, name: str, others: Iterable[StateView]
+) -> Iterator[Cause]:
     """Yield an error if another PersistentPodState has the same workload. Users could not know which of them
     applies.
     """

@@ -34,28 +34,31 @@ def list_wakes(settings: object) -> Sequence[Wake]:
     """Return the wakes. They are the same for all settings."""
     return (
         wake_itself(STATE_VIEWS),
-        Wake(on=POD_VIEWS, keys=_keys_of_pod, wakes_absent=False),
-        Wake(on=NODE_VIEWS, keys=_keys_of_node, wakes_absent=False),
-        *(Wake(on=views, keys=partial(_keys_of_workload, kind)) for kind, views in WORKLOAD_VIEWS.items()),
+        Wake(on=POD_VIEWS, keys=_find_keys_of_pod, wakes_absent=False),
+        Wake(on=NODE_VIEWS, keys=_find_keys_of_node, wakes_absent=False),
+        *(
+            Wake(on=views, keys=partial(_find_keys_of_workload, kind))
+            for kind, views in WORKLOAD_VIEWS.items()
+        ),
     )
 
 
 def make_further_wake(views: Views[RecordedWorkload]) -> Wake:
     """Return the wake for workloads of a kind on the white list."""
     kind = GroupKind(views.resource.group, views.resource.kind)
-    return Wake(on=views, keys=partial(_keys_of_workload, kind))
+    return Wake(on=views, keys=partial(_find_keys_of_workload, kind))
 
 
-def _keys_of_pod(change: Change[PodView], around: Around[object]) -> Iterator[Key]:
+def _find_keys_of_pod(change: Change[PodView], around: Around[object]) -> Iterator[Key]:
     """Yield the key of the PersistentPodState that records the pod, if the pod becomes Ready, terminates, is deleted,
     or gets another controller, or if the reason why it does not run changes.
     """
     if _is_relevant(change.old, change.new):
         for pod in split_by_owner(change):
-            yield from _key_of_owner(pod, around)
+            yield from _find_key_of_owner(pod, around)
 
 
-def _key_of_owner(pod: PodView, around: Around[object]) -> Iterator[Key]:
+def _find_key_of_owner(pod: PodView, around: Around[object]) -> Iterator[Key]:
     if pod.controller is None:
         return
     name = pod.annotations.get(INJECTED_STATE_ANNOTATION, "")
@@ -70,7 +73,7 @@ def _key_of_owner(pod: PodView, around: Around[object]) -> Iterator[Key]:
         yield state.key
 
 
-def _keys_of_node(change: Change[NodeView], around: Around[object]) -> Iterator[Key]:
+def _find_keys_of_node(change: Change[NodeView], around: Around[object]) -> Iterator[Key]:
     old, new = change.old, change.new
     if old is None or new is None or old.labels == new.labels:
         return
@@ -93,7 +96,7 @@ def _is_relevant(old: PodView | None, new: PodView | None) -> bool:
     )
 
 
-def _keys_of_workload(
+def _find_keys_of_workload(
     kind: GroupKind, change: Change[RecordedWorkload], around: Around[object]
 ) -> Iterator[Key]:
     """Yield the keys of the PersistentPodState that the workload requests, and of those that record its pods."""

@@ -131,10 +131,10 @@ def _list_marks(probe: ContainerProbe, state: str) -> Iterator[tuple[str, str, s
     """Yield the labels and annotations that a probe sets in this state."""
     for policy in probe.marker_policy or ():
         if policy.state == state:
-            yield from _marks_of_policy(policy)
+            yield from _list_marks_of_policy(policy)
 
 
-def _marks_of_policy(policy: MarkerPolicy) -> Iterator[tuple[str, str, str]]:
+def _list_marks_of_policy(policy: MarkerPolicy) -> Iterator[tuple[str, str, str]]:
     """Yield the labels and annotations of a policy."""
     for what, marks in (("label", policy.labels), ("annotation", policy.annotations)):
         yield from ((what, key, value) for key, value in (marks or {}).items())
@@ -148,6 +148,6 @@ def list_parts(marker: MarkerView | None) -> frozenset[tuple[str, str]]:
         (what, key)
         for probe in probes
         for policy in probe.marker_policy or ()
-        for what, key, _ in _marks_of_policy(policy)
+        for what, key, _ in _list_marks_of_policy(policy)
     }
     return frozenset(types | marks)

@@ -37,11 +37,11 @@ def build_wanted_probes(marker: str, probes: Sequence[ContainerProbe], pod: PodV
         name = name_of_probe(marker, probe.name)
         if not any(container.name == probe.container_name for container in (*pod.containers, *pod.sidecars)):
             problem = problem or f"probe {probe.name}: the pod has no container {probe.container_name}"
-        port = _port_of(probe)
+        port = _find_port(probe)
         if not isinstance(port, str):
             named_probes.append(NamedProbe(name=name, container_name=probe.container_name, probe=probe.probe))
             continue
-        number = _number_of(port, probe.container_name, pod)
+        number = _find_port_number(port, probe.container_name, pod)
         if number is None:
             problem = (
                 problem or f"probe {probe.name}: container {probe.container_name} has no port named {port}"
@@ -51,12 +51,12 @@ def build_wanted_probes(marker: str, probes: Sequence[ContainerProbe], pod: PodV
     return WantedProbes(pod=pod, probes=named_probes, problem=problem)
 
 
-def _port_of(probe: ContainerProbe) -> int | str | None:
+def _find_port(probe: ContainerProbe) -> int | str | None:
     action = probe.probe.http_get or probe.probe.tcp_socket
     return action.port if action is not None else None
 
 
-def _number_of(port: str, container: str, pod: PodView) -> int | None:
+def _find_port_number(port: str, container: str, pod: PodView) -> int | None:
     for item in pod.containers:
         if item.name == container:
             for name, number in item.named_ports:

@@ -31,7 +31,7 @@ def inject(pod: Mapping[str, Any], markers: Iterable[MarkerView]) -> Document | 
         (marker for marker in markers if not marker.is_deleting and marker.selects(labels)),
         key=lambda marker: marker.name,
     )
-    probes = list(_select_probes(result, _running_containers(pod)))
+    probes = list(_select_probes(result, _list_running_containers(pod)))
     if not probes:
         return None
     annotations = {
@@ -42,7 +42,7 @@ def inject(pod: Mapping[str, Any], markers: Iterable[MarkerView]) -> Document | 
     return {**pod, "metadata": {**(pod.get("metadata") or {}), "annotations": annotations}}
 
 
-def _running_containers(pod: Mapping[str, Any]) -> frozenset[str]:
+def _list_running_containers(pod: Mapping[str, Any]) -> frozenset[str]:
     """Names of the containers that keep running, including sidecars among the init containers."""
     spec = pod.get("spec") or {}
     sidecars = [

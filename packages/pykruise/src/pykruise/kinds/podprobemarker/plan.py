@@ -100,7 +100,7 @@ def plan_marker(snapshot: PodProbeMarkerSnapshot) -> Plan:
                 *_list_silent_times(snapshot),
             )
         ),
-        waiting=None if wanted or snapshot.virtual_pods else _reason_of_nothing(snapshot),
+        waiting=None if wanted or snapshot.virtual_pods else _explain_no_pods(snapshot),
         skipped={
             **_list_stuck(snapshot),
             **dict(_list_unprobed_virtual(snapshot)),
@@ -131,7 +131,7 @@ def _list_stuck(snapshot: PodProbeMarkerSnapshot) -> dict[str, Reason]:
     return {pod.name: reason for pod, reason in stuck if reason.code in REPEATED}
 
 
-def _reason_of_nothing(snapshot: PodProbeMarkerSnapshot) -> Reason | None:
+def _explain_no_pods(snapshot: PodProbeMarkerSnapshot) -> Reason | None:
     """Reason why no pod is probed; None: the selected pods will run without an action by a person."""
     if not snapshot.unprobed:
         return _NOTHING
@@ -170,10 +170,10 @@ def _patch_nodes(snapshot: PodProbeMarkerSnapshot, wanted: list[WantedProbes]) -
             continue
         entries = build_entries_after(view, snapshot.marker.key, by_node.get(name, {}))
         if list(entries) != list(view.pods):
-            yield _entries_chain(view, msgspec.to_builtins(entries), snapshot.marker)
+            yield _build_entries_chain(view, msgspec.to_builtins(entries), snapshot.marker)
 
 
-def _entries_chain(view: NodeProbesView, entries: list[Document], marker: MarkerView) -> Chain:
+def _build_entries_chain(view: NodeProbesView, entries: list[Document], marker: MarkerView) -> Chain:
     """Replace the whole list of entries. Other writers change the list too, so the patch applies only if the
     NodePodProbe has not changed since it was read.
     """

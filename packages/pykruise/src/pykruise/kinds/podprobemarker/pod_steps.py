@@ -48,7 +48,7 @@ class ProbeInjection:
             raise StepError(f"the PodProbeMarkers of the pod cannot be read: {error}") from error
 
 
-def _selections_of(markers: Iterable[MarkerView]) -> list[Meant]:
+def _list_selections(markers: Iterable[MarkerView]) -> list[Meant]:
     return [
         Meant(selector=marker.selector, namespaces=(marker.namespace,))
         for marker in markers
@@ -65,7 +65,7 @@ STEPS: Final = PodSteps(
         live=lambda place: LiveObjects(place.client, MARKER_VIEWS),
         cached=lambda place: CachedObjects(place.client(), MARKER_VIEWS, clock=place.clock, rng=place.rng),
     ),
-    selects=PodSelection(views=MARKER_VIEWS, pods=_selections_of),
+    selects=PodSelection(views=MARKER_VIEWS, pods=_list_selections),
     rights=(
         make_right(
             POD_PROBE_MARKERS, *READ, why="PodProbeMarker: to write the probes of pods on virtual nodes"

@@ -97,7 +97,7 @@ async def read_snapshot(
             (virtual if node.is_virtual else pods).append(pod)
             if node.ready_since is None and not node.is_virtual:
                 lost.add(node.name)
-    has_annotations = read.settings.on_virtual_nodes and any(_sets_annotations(view))
+    has_annotations = read.settings.on_virtual_nodes and any(_list_annotation_flags(view))
     return PodProbeMarkerSnapshot(
         marker=view,
         checked=pods,
@@ -134,7 +134,7 @@ def _find_rivals(view: MarkerView, read: Read[PodProbeMarkerSettings]) -> Iterat
             yield other
 
 
-def _sets_annotations(view: MarkerView) -> Iterator[bool]:
+def _list_annotation_flags(view: MarkerView) -> Iterator[bool]:
     for probe in view.spec.probes if view.spec else ():
         for policy in probe.marker_policy or ():
             yield bool(policy.annotations)

@@ -46,7 +46,7 @@ def errors_of(
     """
     if old is not None and is_same(doc.get("spec"), old.get("spec")):
         return []
-    errors = [*_selector_errors(get_path(doc, "spec", "selector")), *_probes_errors(spec.probes)]
+    errors = [*_find_selector_errors(get_path(doc, "spec", "selector")), *_find_probes_errors(spec.probes)]
     if old is not None and not is_same(get_path(doc, "spec", "selector"), get_path(old, "spec", "selector")):
         errors.append(
             make_invalid_error("spec.selector", get_path(doc, "spec", "selector"), "field is immutable")
@@ -54,27 +54,27 @@ def errors_of(
     return errors
 
 
-def _selector_errors(selector: Mapping[str, Any] | None) -> Iterator[Cause]:
+def _find_selector_errors(selector: Mapping[str, Any] | None) -> Iterator[Cause]:
     if not selector or not (selector.get("matchLabels") or selector.get("matchExpressions")):
         yield make_invalid_error("spec.selector", selector or {}, "must not be empty")
         return
     yield from check_selector(selector, "spec.selector")
 
 
-def _probes_errors(probes: list[ContainerProbe]) -> Iterator[Cause]:
+def _find_probes_errors(probes: list[ContainerProbe]) -> Iterator[Cause]:
     if not probes:
         yield make_invalid_error("spec.probes", [], "must contain at least one probe")
     names: set[str] = set()
     types: set[str] = set()
     for index, probe in enumerate(probes):
         path = f"spec.probes[{index}]"
-        yield from _name_errors(probe, path, names)
-        yield from _probe_errors(probe.probe, f"{path}.probe")
-        yield from _type_errors(probe, path, types)
-        yield from _policy_errors(probe.marker_policy or (), f"{path}.markerPolicy")
+        yield from _find_name_errors(probe, path, names)
+        yield from _find_probe_errors(probe.probe, f"{path}.probe")
+        yield from _find_type_errors(probe, path, types)
+        yield from _find_policy_errors(probe.marker_policy or (), f"{path}.markerPolicy")
 
 
-def _name_errors(probe: ContainerProbe, path: str, seen: set[str]) -> Iterator[Cause]:
+def _find_name_errors(probe: ContainerProbe, path: str, seen: set[str]) -> Iterator[Cause]:
     name = probe.name
     if not name:
         yield make_required_error(f"{path}.name")
@@ -89,7 +89,7 @@ def _name_errors(probe: ContainerProbe, path: str, seen: set[str]) -> Iterator[C
         yield make_required_error(f"{path}.containerName")
 
 
-def _type_errors(probe: ContainerProbe, path: str, seen: set[str]) -> Iterator[Cause]:
+def _find_type_errors(probe: ContainerProbe, path: str, seen: set[str]) -> Iterator[Cause]:
     type_, place = probe.pod_condition_type, f"{path}.podConditionType"
     if not type_:
         if not probe.marker_policy:
@@ -104,7 +104,7 @@ def _type_errors(probe: ContainerProbe, path: str, seen: set[str]) -> Iterator[C
     seen.add(type_)
 
 
-def _probe_errors(probe: Probe, path: str) -> Iterator[Cause]:
+def _find_probe_errors(probe: Probe, path: str) -> Iterator[Cause]:
     given = [
         (name, action)
         for name, action in (
@@ -120,7 +120,7 @@ def _probe_errors(probe: Probe, path: str) -> Iterator[Cause]:
     for name, _ in given[1:]:
         yield make_forbidden_error(f"{path}.{name}", "may not specify more than 1 handler type")
     for name, action in given[:1]:
-        yield from _action_errors(action, f"{path}.{name}")
+        yield from _find_action_errors(action, f"{path}.{name}")
     for field, value in (
         ("initialDelaySeconds", probe.initial_delay_seconds),
         ("timeoutSeconds", probe.timeout_seconds),
@@ -131,7 +131,7 @@ def _probe_errors(probe: Probe, path: str) -> Iterator[Cause]:
         yield from check_not_negative(value, f"{path}.{field}")
 
 
-def _action_errors(
+def _find_action_errors(
     action: ExecAction | HttpGetAction | TcpSocketAction | GrpcAction, path: str
 ) -> Iterator[Cause]:
     if isinstance(action, ExecAction):
@@ -147,10 +147,10 @@ def _action_errors(
         )
     yield from check_port(action.port, f"{path}.port")
     if isinstance(action, HttpGetAction):
-        yield from _http_errors(action, path)
+        yield from _find_http_errors(action, path)
 
 
-def _http_errors(action: HttpGetAction, path: str) -> Iterator[Cause]:
+def _find_http_errors(action: HttpGetAction, path: str) -> Iterator[Cause]:
     if not action.path:
         yield make_required_error(f"{path}.path")
     elif not _is_path(action.path):
@@ -173,7 +173,7 @@ def _is_path(text: str) -> bool:
     return text.isprintable()
 
 
-def _policy_errors(policies: Iterable[MarkerPolicy], path: str) -> Iterator[Cause]:
+def _find_policy_errors(policies: Iterable[MarkerPolicy], path: str) -> Iterator[Cause]:
     seen: set[str] = set()
     for index, policy in enumerate(policies):
         place = f"{path}[{index}]"

@@ -51,8 +51,8 @@ def _enqueue_rivals(change: Change[MarkerView], around: Around[PodProbeMarkerSet
 
 def _enqueue_by_pod(change: Change[PodView], around: Around[PodProbeMarkerSettings]) -> Iterator[Key]:
     old, new = change.old, change.new
-    before, after = _pod_facts(old), _pod_facts(new)
-    changed = _changed_conditions(old, new, around)
+    before, after = _list_pod_facts(old), _list_pod_facts(new)
+    changed = _find_changed_conditions(old, new, around)
     is_stuck = old is not None and new is not None and has_new_obstacle(old, new)
     is_same = before == after and not changed and not is_stuck
     if is_same and (old is None or new is None or old.labels == new.labels):
@@ -65,12 +65,12 @@ def _enqueue_by_pod(change: Change[PodView], around: Around[PodProbeMarkerSettin
             yield marker.key
 
 
-def _pod_facts(pod: PodView | None) -> tuple[str, str, str] | None:
+def _list_pod_facts(pod: PodView | None) -> tuple[str, str, str] | None:
     """Facts about the pod that its entry in the NodePodProbe depends on; None: the pod cannot be probed."""
     return (pod.uid, pod.node_name, pod.ip) if pod is not None and is_probed(pod) else None
 
 
-def _changed_conditions(
+def _find_changed_conditions(
     old: PodView | None, new: PodView | None, around: Around[PodProbeMarkerSettings]
 ) -> Collection[str]:
     """Types of the conditions that changed; empty unless the pod is on a virtual node and the setting
@@ -108,11 +108,11 @@ def _enqueue_by_node_probes(
             for uid in changed
             for some in (before, after)
             if uid in some
-            for key in _markers_of(some[uid])
+            for key in _find_marker_keys(some[uid])
         }
 
 
-def _markers_of(pod: PodProbe) -> Iterator[Key]:
+def _find_marker_keys(pod: PodProbe) -> Iterator[Key]:
     return (Key(pod.namespace, split_name(probe.name)[0]) for probe in pod.probes or ())
 
 

@@ -50,7 +50,7 @@ async def _find_errors(
     if (
         old is not None
         and is_same(doc.get("spec"), old.get("spec"))
-        and _annotations_of(doc) == _annotations_of(old)
+        and _read_annotations(doc) == _read_annotations(old)
     ):
         return []
     others: list[BudgetView] = []
@@ -64,5 +64,5 @@ async def _find_errors(
     return errors_of(doc, spec, old=old, others=others)
 
 
-def _annotations_of(doc: Mapping[str, Any]) -> Mapping[str, Any]:
+def _read_annotations(doc: Mapping[str, Any]) -> Mapping[str, Any]:
     return (doc.get("metadata") or {}).get("annotations") or {}

@@ -37,7 +37,9 @@ def is_resized_in_place(old: Pod, new: Pod) -> bool:
     """Whether the update changes only quantities of cpu and memory, in containers that need no restart for it."""
     if any(_is_static(pod) for pod in (old, new)):
         return False
-    if not is_same(_without_resources(old), _without_resources(new)) or _qos_of(old) != _qos_of(new):
+    if not is_same(_without_resources(old), _without_resources(new)) or _compute_qos(old) != _compute_qos(
+        new
+    ):
         return False
     return all(map(_is_resized, old["spec"]["containers"], new["spec"]["containers"]))
 
@@ -55,7 +57,7 @@ def _without_resources(pod: Pod) -> Mapping[str, Any]:
     return {**pod["spec"], "containers": bare}
 
 
-def _qos_of(pod: Pod) -> str:
+def _compute_qos(pod: Pod) -> str:
     spec = pod["spec"]
     return qos_of(spec)
 

@@ -134,7 +134,7 @@ async def read_snapshot(view: BudgetView, read: Read[BudgetSettings]) -> BudgetS
         kind, name = view.target
         workload = await _find_workload(kind, Key(view.namespace, name), read, version=view.target_version)
         # The caches may have changed in the meantime: the plan must use their current contents.
-        pods = _pods_of(view.namespace, workload, read)
+        pods = _list_pods_of_workload(view.namespace, workload, read)
         workloads: Mapping[str, _Workload] = {f"{kind.kind} {name}": workload}
     else:
         workloads = await _find_owners(_select_pods(view, read), view.namespace, read)
@@ -232,7 +232,7 @@ def _select_pods(view: BudgetView, read: Read[BudgetSettings]) -> list[PodView]:
     return [pod for pod in select_pods(view.selector, view.namespace, read) if pod.is_active]
 
 
-def _pods_of(namespace: str, workload: _Workload, read: Read[BudgetSettings]) -> list[PodView]:
+def _list_pods_of_workload(namespace: str, workload: _Workload, read: Read[BudgetSettings]) -> list[PodView]:
     if workload.replicas == 0:
         return []
     owned = [pod for uid in workload.owners for pod in read.list_owned(POD_VIEWS, uid)]
@@ -284,11 +284,11 @@ async def _find_cached(kind: GroupKind, key: Key, read: Read[BudgetSettings], *,
     return _Workload(
         uid=counted.uid,
         replicas=counted.replicas,
-        owners=_replica_sets_of(target, read) if kind == DEPLOYMENT else (target.uid,),
+        owners=_list_replica_sets(target, read) if kind == DEPLOYMENT else (target.uid,),
     )
 
 
-def _replica_sets_of(deployment: TargetView, read: Read[BudgetSettings]) -> tuple[str, ...]:
+def _list_replica_sets(deployment: TargetView, read: Read[BudgetSettings]) -> tuple[str, ...]:
     sets = read.list_owned(COUNTED_VIEWS[REPLICA_SET], deployment.uid)
     owners = [
         target.uid for target in sets if not target.is_deleting and deployment.selector.matches(target.labels)

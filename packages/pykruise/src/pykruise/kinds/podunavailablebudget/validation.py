@@ -43,17 +43,17 @@ def errors_of(
     """All field errors. `old`: the stored object of an update; `others`: the other budgets of the namespace."""
     given: Document = doc.get("spec") or {}
     return [
-        *_total_errors(doc, spec, old),
-        *_whom_errors(given, spec),
-        *_amount_errors(spec),
-        *_operation_errors(spec),
-        *_ignored_errors(given),
-        *(_change_errors(given, old.get("spec") or {}) if old is not None else ()),
-        *_conflict_errors(given, spec, others),
+        *_find_total_errors(doc, spec, old),
+        *_find_selection_errors(given, spec),
+        *_find_amount_errors(spec),
+        *_find_operation_errors(spec),
+        *_find_ignored_selector_errors(given),
+        *(_find_change_errors(given, old.get("spec") or {}) if old is not None else ()),
+        *_find_conflict_errors(given, spec, others),
     ]
 
 
-def _total_errors(
+def _find_total_errors(
     doc: Mapping[str, Any], spec: PodUnavailableBudgetSpec, old: Mapping[str, Any] | None
 ) -> Iterator[Cause]:
     """Yield the errors of rules 1 and 2. An unchanged annotation does not block a change of the field."""
@@ -69,7 +69,7 @@ def _total_errors(
         yield make_invalid_error(_TOTAL, text, f"must be equal to spec.protectTotalReplicas ({total})")
 
 
-def _whom_errors(given: Mapping[str, Any], spec: PodUnavailableBudgetSpec) -> Iterator[Cause]:
+def _find_selection_errors(given: Mapping[str, Any], spec: PodUnavailableBudgetSpec) -> Iterator[Cause]:
     """Yield the errors of rules 3 to 7."""
     selector, target = given.get("selector"), spec.target_ref
     if selector is None and target is None:
@@ -97,7 +97,7 @@ def _describe(target: BudgetTarget) -> str:
     return f"{target.api_version} {target.kind} {target.name}".strip()
 
 
-def _amount_errors(spec: PodUnavailableBudgetSpec) -> Iterator[Cause]:
+def _find_amount_errors(spec: PodUnavailableBudgetSpec) -> Iterator[Cause]:
     """Yield the errors of rules 8 to 11."""
     if spec.max_unavailable is None and spec.min_available is None:
         yield make_required_error(
@@ -111,14 +111,14 @@ def _amount_errors(spec: PodUnavailableBudgetSpec) -> Iterator[Cause]:
         yield from check_at_most_100_percent(value, path)
 
 
-def _operation_errors(spec: PodUnavailableBudgetSpec) -> Iterator[Cause]:
+def _find_operation_errors(spec: PodUnavailableBudgetSpec) -> Iterator[Cause]:
     """Yield the errors of rule 12."""
     for index, operation in enumerate(spec.protect_operations or ()):
         if operation not in OPERATIONS:
             yield make_not_supported_error(f"spec.protectOperations[{index}]", operation, OPERATIONS)
 
 
-def _ignored_errors(given: Mapping[str, Any]) -> Iterator[Cause]:
+def _find_ignored_selector_errors(given: Mapping[str, Any]) -> Iterator[Cause]:
     """Yield the errors of rule 13."""
     selector = given.get("ignoredPodSelector")
     if selector is None:
@@ -132,7 +132,7 @@ def _ignored_errors(given: Mapping[str, Any]) -> Iterator[Cause]:
         )
 
 
-def _change_errors(new: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[Cause]:
+def _find_change_errors(new: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[Cause]:
     """Yield the errors of rule 14."""
     if any(not is_same(new.get(field), old.get(field)) for field in ("selector", "targetRef")):
         yield make_required_error(_WHOM, "selector and targetRef cannot be modified")
@@ -141,7 +141,7 @@ def _change_errors(new: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[C
 # ── other budgets of the namespace ───────────────────────────────────────────
 
 
-def _conflict_errors(
+def _find_conflict_errors(
     given: Mapping[str, Any], spec: PodUnavailableBudgetSpec, others: Sequence[BudgetView]
 ) -> Iterator[Cause]:
     """Yield the errors of rules 15 and 16. Only the first conflict is reported."""
@@ -182,11 +182,11 @@ def may_overlap(selector: Selector, other: Selector) -> bool:
 
     This is the rule of OpenKruise. Selectors with different keys may overlap too, but are accepted.
     """
-    left, right = _terms_of(selector), _terms_of(other)
+    left, right = _build_terms(selector), _build_terms(other)
     return left.keys() == right.keys() and all(_is_compatible(left[key], right[key]) for key in left)
 
 
-def _terms_of(selector: Selector) -> Mapping[str, _Term]:
+def _build_terms(selector: Selector) -> Mapping[str, _Term]:
     """Return one expression for each key of the selector. A label with a required value takes precedence over other
     expressions of the same key.
     """

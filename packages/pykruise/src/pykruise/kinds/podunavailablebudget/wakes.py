@@ -40,67 +40,70 @@ def list_wakes(settings: BudgetSettings) -> Sequence[Wake]:
     """Wakes of all caches."""
     return (
         wake_itself(BUDGET_VIEWS),
-        Wake(on=BUDGET_VIEWS, keys=_keys_of_successors),
-        Wake(on=POD_VIEWS, keys=_keys_of_pod),
-        *(Wake(on=views, keys=partial(_keys_of_workload, kind)) for kind, views in COUNTED_VIEWS.items()),
+        Wake(on=BUDGET_VIEWS, keys=_find_keys_of_successors),
+        Wake(on=POD_VIEWS, keys=_find_keys_of_pod),
+        *(
+            Wake(on=views, keys=partial(_find_keys_of_workload, kind))
+            for kind, views in COUNTED_VIEWS.items()
+        ),
     )
 
 
-def _keys_of_successors(change: Change[BudgetView], around: Around[BudgetSettings]) -> Iterator[Key]:
+def _find_keys_of_successors(change: Change[BudgetView], around: Around[BudgetSettings]) -> Iterator[Key]:
     """Keys of the other budgets of the namespace, after a budget was deleted or covers other pods than before: they
     take over its pods.
     """
     old, new = change.old, change.new
-    if old is None or (new is not None and _covered_by(old) == _covered_by(new)):
+    if old is None or (new is not None and _list_coverage_facts(old) == _list_coverage_facts(new)):
         return
     for budget in around.list_by_index(BUDGET_VIEWS, BY_NAMESPACE, old.namespace):
         if budget.name != old.name:
             yield budget.key
 
 
-def _covered_by(budget: BudgetView) -> tuple[object, ...]:
+def _list_coverage_facts(budget: BudgetView) -> tuple[object, ...]:
     """Facts that decide which pods a budget covers."""
     return budget.uid, budget.is_deleting, budget.selector, budget.target
 
 
-def _keys_of_pod(change: Change[PodView], around: Around[BudgetSettings]) -> Iterator[Key | Later]:
+def _find_keys_of_pod(change: Change[PodView], around: Around[BudgetSettings]) -> Iterator[Key | Later]:
     budgets = around.list_by_index(BUDGET_VIEWS, BY_NAMESPACE, change.latest.namespace)
     if not budgets:
         return
     old, new = change.old, change.new
     if old is None or new is None or new.is_deleting != old.is_deleting:
-        yield from _keys_of_arrival_or_departure(old, new, budgets, around)
-    elif _means_of(old) != _means_of(new):
+        yield from _find_keys_of_arrival_or_departure(old, new, budgets, around)
+    elif _list_matching_facts(old) != _list_matching_facts(new):
         yield from dict.fromkeys(
-            (*_keys_of_budgets(old, budgets, around), *_keys_of_budgets(new, budgets, around))
+            (*_find_keys_of_budgets(old, budgets, around), *_find_keys_of_budgets(new, budgets, around))
         )
     elif (
         _is_counted(old, around) != _is_counted(new, around)
         or old.is_active != new.is_active
         or has_new_obstacle(old, new)
     ):
-        yield from _keys_of_budgets(new, budgets, around)
+        yield from _find_keys_of_budgets(new, budgets, around)
 
 
-def _means_of(pod: PodView) -> tuple[object, ...]:
+def _list_matching_facts(pod: PodView) -> tuple[object, ...]:
     """Facts that decide which budgets cover a pod, and whether they protect it. They change when the pod is relabelled,
     released, adopted or exempted.
     """
     return pod.labels, pod.controller, budget_name_of(pod), is_exempt(pod.annotations)
 
 
-def _keys_of_arrival_or_departure(
+def _find_keys_of_arrival_or_departure(
     old: PodView | None, new: PodView | None, budgets: Sequence[BudgetView], around: Around[BudgetSettings]
 ) -> Iterator[Key | Later]:
     if old is None:
         if new is not None:
-            yield from _keys_of_budgets(new, budgets, around)
+            yield from _find_keys_of_budgets(new, budgets, around)
         return
     if old.is_deleting:
         return
     by_name = {budget.name: budget for budget in budgets}
     own = by_name.get(budget_name_of(old))
-    for key in _keys_of_budgets(old, budgets, around):
+    for key in _find_keys_of_budgets(old, budgets, around):
         if own is not None and is_recorded(own, old):
             yield Later(key, GOING_S)
         else:
@@ -111,7 +114,7 @@ def _is_counted(pod: PodView, around: Around[BudgetSettings]) -> bool:
     return is_counted_as_available(pod, now=_LATER, settings=around.settings.in_place)
 
 
-def _keys_of_budgets(pod: PodView, budgets: Sequence[BudgetView], around: Mirrors) -> Iterator[Key]:
+def _find_keys_of_budgets(pod: PodView, budgets: Sequence[BudgetView], around: Mirrors) -> Iterator[Key]:
     """Keys of the budget that the pod names, and of the budgets that cover the pod."""
     named = budget_name_of(pod)
     for budget in budgets:
@@ -140,7 +143,7 @@ def _is_owned_by(
     )
 
 
-def _keys_of_workload(
+def _find_keys_of_workload(
     kind: GroupKind, change: Change[TargetView], around: Around[BudgetSettings]
 ) -> Iterator[Key]:
     """Keys of the budgets of a workload that was created or deleted, or that wants another number of pods."""

@@ -62,7 +62,10 @@ def _explain_absence(namespace: str, labels: Mapping[str, str], *, view: Distrib
     wanted = ",".join(map(str, unmet))
     present = describe_labels(unmet, [labels])
     words = f"{but}: spec.targets.namespaceSelector requires {wanted}, and the namespace has {present}"
-    return Absence(words=words, remedy=f"{_label(unmet, namespace, wanted)}, or change spec.targets of {who}")
+    return Absence(
+        words=words,
+        remedy=f"{_describe_labelling(unmet, namespace, wanted)}, or change spec.targets of {who}",
+    )
 
 
 def _find_failure(view: DistributionView, namespace: str) -> str:
@@ -74,7 +77,7 @@ def _find_failure(view: DistributionView, namespace: str) -> str:
     return ""
 
 
-def _label(unmet: Sequence[Requirement], namespace: str, wanted: str) -> str:
+def _describe_labelling(unmet: Sequence[Requirement], namespace: str, wanted: str) -> str:
     """Return the instruction to label the namespace, with a command if the selector names the values."""
     values = {requirement.key: requirement.listed_value for requirement in unmet}
     if any(value is None for value in values.values()):

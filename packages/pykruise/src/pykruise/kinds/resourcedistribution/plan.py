@@ -99,7 +99,7 @@ def plan_distribution(snapshot: DistributionSnapshot) -> Plan:
     verdicts = _Verdicts()
     for name in list_never_targets(view.included, view.excluded):
         if _is_known(name, snapshot):
-            verdicts.skipped[name] = _reason_of_never(name, view)
+            verdicts.skipped[name] = _explain_never_target(name, view)
     for name in targets:
         _distribute(name, snapshot, verdicts)
     for name in sorted(snapshot.copies):
@@ -110,19 +110,19 @@ def plan_distribution(snapshot: DistributionSnapshot) -> Plan:
             view, desired=len(targets), succeeded=verdicts.succeeded, failed=verdicts.failed, now=snapshot.now
         ),
         requeue_after_s=verdicts.again_s,
-        waiting=None if targets else _reason_of_no_targets(view),
+        waiting=None if targets else _explain_no_targets(view),
         skipped=verdicts.skipped,
     )
 
 
-def _reason_of_no_targets(view: DistributionView) -> Reason:
+def _explain_no_targets(view: DistributionView) -> Reason:
     words = "spec.targets selects no namespace"
     if view.selector.requirements:
         words = f"{words} (namespaceSelector: {view.selector})"
     return Reason(Code.NO_TARGETS, words)
 
 
-def _reason_of_never(name: str, view: DistributionView) -> Reason:
+def _explain_never_target(name: str, view: DistributionView) -> Reason:
     words = "spec.targets names this namespace, but it never receives a copy"
     remedy = (
         f"create {view.kind} {view.copy_name} in namespace {name} by other means (kubectl apply -n {name} -f FILE), or"
@@ -165,7 +165,7 @@ def _distribute(name: str, snapshot: ReadableResourceDistribution, verdicts: _Ve
             NAMESPACE_NOT_EXISTS, name, Reason(Code.NO_NAMESPACE, f"namespace {name} {what}", remedy)
         )
     elif copy is not None and not view.owns(copy.controller):
-        verdicts.fail(CONFLICT_OCCURRED, name, _reason_taken(f"{view.kind} {name}/{copy.name}", copy))
+        verdicts.fail(CONFLICT_OCCURRED, name, _explain_taken_name(f"{view.kind} {name}/{copy.name}", copy))
     elif copy is not None and copy.is_deleting:
         _wait_for_deletion(name, view.kind, copy, verdicts)
     elif name in snapshot.unread:
@@ -177,12 +177,12 @@ def _distribute(name: str, snapshot: ReadableResourceDistribution, verdicts: _Ve
     elif copy is not None and copy.content == view.content:
         verdicts.succeeded += 1
     elif copy is not None and copy.is_immutable:
-        verdicts.fail(UPDATE_FAILED, name, _reason_fixed(copy))
+        verdicts.fail(UPDATE_FAILED, name, _explain_fixed_copy(copy))
     elif not _is_held(name, CREATE_FAILED if copy is None else UPDATE_FAILED, snapshot, verdicts):
         verdicts.writes.append(Chain(subject=name, steps=(_write(name, view, copy),)))
 
 
-def _reason_fixed(copy: CopyView) -> Reason:
+def _explain_fixed_copy(copy: CopyView) -> Reason:
     return Reason(
         Code.WRITE_FAILED,
         f"the copy {copy.name} has other contents, and is immutable",
@@ -208,7 +208,7 @@ def _wait_for_deletion(
     )
 
 
-def _reason_taken(what: str, copy: CopyView) -> Reason:
+def _explain_taken_name(what: str, copy: CopyView) -> Reason:
     """Reason when an object with the copy's name exists that this distribution does not own."""
     owner = copy.controller
     if owner is None:
@@ -318,7 +318,7 @@ def _write(namespace: str, view: ReadableDistributionView, copy: CopyView | None
             resource=DISTRIBUTED[view.kind],
             key=Key(namespace, view.copy_name),
             patch_type=PatchType.STRATEGIC,
-            body=_update(view, copy),
+            body=_build_copy_patch(view, copy),
             uid=copy.uid,
             resource_version=str(copy.resource_version),
         ),
@@ -336,7 +336,7 @@ def _make_body(namespace: str, view: ReadableDistributionView) -> Document:
     return {**resource, "metadata": metadata}
 
 
-def _update(view: ReadableDistributionView, copy: CopyView) -> Document:
+def _build_copy_patch(view: ReadableDistributionView, copy: CopyView) -> Document:
     """Build a strategic merge patch that replaces the contents of the copy, and keeps labels, annotations, finalizers
     and owners that other writers added. The directive `$patch: replace` is set only for fields that the copy has,
     because the API server would drop a field with this directive if the copy lacks the field.

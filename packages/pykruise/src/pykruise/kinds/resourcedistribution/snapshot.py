@@ -130,7 +130,7 @@ async def read_snapshot(
         for namespace in read.list_all(NAMESPACE_VIEWS)
         if _is_own(namespace.name, read)
     }
-    copies = {copy.namespace: _with_digest(copy, known) for copy in _copies(distribution, read)}
+    copies = {copy.namespace: _with_digest(copy, known) for copy in _list_copies_by_name(distribution, read)}
     known.failed = {
         name: failed
         for name, failed in known.failed.items()
@@ -156,13 +156,13 @@ def learn(
     known = read.find_memory(KnownCopies)
     for failure in failures:
         name = failure.step.action.key.namespace
-        before, condition = known.failed.get(name), _condition_of(failure)
+        before, condition = known.failed.get(name), _choose_condition(failure)
         tries = before.tries + 1 if before is not None and before.condition == condition else 1
         wait_s = min(LAST_RETRY_S, FIRST_RETRY_S * 2.0 ** min(tries - 1, 10))
         known.failed[name] = FailedWrite(
             condition=condition,
             message=str(failure.error),
-            remedy=_remedy_of(failure),
+            remedy=_choose_remedy(failure),
             code=failure.reason.code,
             retry_at=read.now() + wait_s,
             tries=tries,
@@ -174,7 +174,7 @@ _IMMUTABLE: Final = frozenset({"data", "stringData", "binaryData", "immutable", 
 """Fields of Secrets and ConfigMaps whose change an API server rejects: always, or only while `immutable` is true."""
 
 
-def _remedy_of(failure: Failure) -> str:
+def _choose_remedy(failure: Failure) -> str:
     error = failure.error
     is_fixed = isinstance(error, InvalidError) and _IMMUTABLE.issuperset(
         cause.field for cause in error.causes
@@ -189,7 +189,7 @@ def make_fixed_remedy(name: str) -> str:
     return f"delete the copy {name}, which cannot be changed; the manager then creates it again"
 
 
-def _condition_of(failure: Failure) -> str:
+def _choose_condition(failure: Failure) -> str:
     match failure.step.action:
         case Create():
             return CREATE_FAILED
@@ -212,7 +212,7 @@ def _is_own(namespace: str, read: Read[DistributionSettings]) -> bool:
     return read.settings.namespace in ("", namespace)
 
 
-def _copies(view: DistributionView, read: Read[DistributionSettings]) -> Iterable[CopyView]:
+def _list_copies_by_name(view: DistributionView, read: Read[DistributionSettings]) -> Iterable[CopyView]:
     return read.list_by_index(COPY_VIEWS[view.kind], BY_NAME, view.copy_name)
 
 
@@ -236,7 +236,7 @@ async def _read_unknown(
     """Read the distribution's copies whose contents are unknown. Returns the namespaces of copies that cannot be read,
     each with the reason.
     """
-    own = [copy for copy in _copies(view, read) if view.owns(copy.controller)]
+    own = [copy for copy in _list_copies_by_name(view, read) if view.owns(copy.controller)]
     known.read = {
         copy.namespace: known.read[copy.namespace]
         for copy in own

@@ -53,7 +53,9 @@ def status_of(
         "succeeded": succeeded,
         "failed": sum(item.condition != DELETE_FAILED for item in failed),
         "conditions": [
-            _condition(type_, [item for item in failed if item.condition == type_], stored.get(type_), now)
+            _build_condition(
+                type_, [item for item in failed if item.condition == type_], stored.get(type_), now
+            )
             for type_ in CONDITIONS
         ],
     }
@@ -65,7 +67,7 @@ def read_stored_conditions(view: DistributionView) -> Mapping[str, Document]:
     return {entry.get("type", ""): entry for entry in result or () if isinstance(entry, dict)}
 
 
-def _condition(type_: str, failed: Sequence[Failed], stored: Document | None, now: Instant) -> Document:
+def _build_condition(type_: str, failed: Sequence[Failed], stored: Document | None, now: Instant) -> Document:
     status = "True" if failed else "False"
     since = (
         stored.get("lastTransitionTime") if stored is not None and stored.get("status") == status else None

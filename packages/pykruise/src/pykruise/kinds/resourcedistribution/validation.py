@@ -39,14 +39,14 @@ def errors_of(
     if not _is_an_object(spec.resource):
         return [*causes, make_internal_error(RESOURCE, "apiVersion and kind are required")]
     selector = get_path(doc, "spec", "targets", "namespaceSelector", default=None)
-    return [*causes, *_resource_errors(spec.resource, old), *_target_errors(spec.targets, selector)]
+    return [*causes, *_find_resource_errors(spec.resource, old), *_find_target_errors(spec.targets, selector)]
 
 
 def _is_an_object(resource: Mapping[str, Any]) -> bool:
     return all(isinstance(resource.get(key), str) and resource[key] for key in ("apiVersion", "kind"))
 
 
-def _resource_errors(resource: Mapping[str, Any], old: Mapping[str, Any] | None) -> Iterator[Cause]:
+def _find_resource_errors(resource: Mapping[str, Any], old: Mapping[str, Any] | None) -> Iterator[Cause]:
     if (resource["apiVersion"], resource["kind"]) not in _SUPPORTED:
         yield make_invalid_shown_error(
             RESOURCE, _describe(resource), "only a Secret or a ConfigMap (v1) can be distributed"
@@ -56,23 +56,23 @@ def _resource_errors(resource: Mapping[str, Any], old: Mapping[str, Any] | None)
     stored = get_path(old, "spec", "resource", default=None)
     if not isinstance(stored, Mapping) or not _is_an_object(stored):
         yield make_internal_error(RESOURCE, "the stored resource cannot be read")
-    elif _identity_of(stored) != _identity_of(resource):
+    elif _read_identity(stored) != _read_identity(resource):
         detail = f"apiVersion, kind and name are immutable: the stored resource is {_describe(stored)}"
         yield make_invalid_shown_error(RESOURCE, _describe(resource), detail)
 
 
-def _identity_of(resource: Mapping[str, Any]) -> tuple[Any, ...]:
+def _read_identity(resource: Mapping[str, Any]) -> tuple[Any, ...]:
     return resource["apiVersion"], resource["kind"], get_path(resource, "metadata", "name", default="")
 
 
 def _describe(resource: Mapping[str, Any]) -> str:
     """Describe the resource in a message, without its contents."""
-    version, kind, name = _identity_of(resource)
+    version, kind, name = _read_identity(resource)
     return format_shown(f"{version} {kind} {name}".rstrip())
 
 
-def _target_errors(targets: Targets, selector: Mapping[str, Any] | None) -> Iterator[Cause]:
-    included, excluded = _names_of(targets.included_namespaces), _names_of(targets.excluded_namespaces)
+def _find_target_errors(targets: Targets, selector: Mapping[str, Any] | None) -> Iterator[Cause]:
+    included, excluded = _list_names(targets.included_namespaces), _list_names(targets.excluded_namespaces)
     for field, names in (("includedNamespaces", included), ("excludedNamespaces", excluded)):
         for name in names:
             for problem in is_dns1123_label(name):
@@ -86,7 +86,7 @@ def _target_errors(targets: Targets, selector: Mapping[str, Any] | None) -> Iter
         yield make_invalid_error(f"{_TARGETS}.namespaceSelector", selector, str(error))
 
 
-def _names_of(listed: NamespaceList | None) -> list[str]:
+def _list_names(listed: NamespaceList | None) -> list[str]:
     return [item.name for item in (listed.items if listed is not None else None) or ()]
 
 

@@ -27,13 +27,13 @@ from pykruise.runtime.wakes import Wake
 def list_wakes(settings: object) -> Sequence[Wake]:
     """Return the wakes, which are the same for all settings."""
     return (
-        Wake(on=DISTRIBUTION_VIEWS, keys=_keys_of_distribution),
-        Wake(on=NAMESPACE_VIEWS, keys=_keys_of_namespace),
-        *(Wake(on=views, keys=partial(_of_copy, kind)) for kind, views in COPY_VIEWS.items()),
+        Wake(on=DISTRIBUTION_VIEWS, keys=_find_keys_of_distribution),
+        Wake(on=NAMESPACE_VIEWS, keys=_find_keys_of_namespace),
+        *(Wake(on=views, keys=partial(_find_keys_of_copy, kind)) for kind, views in COPY_VIEWS.items()),
     )
 
 
-def _keys_of_distribution(change: Change[DistributionView], _: Around[object]) -> Iterator[Key]:
+def _find_keys_of_distribution(change: Change[DistributionView], _: Around[object]) -> Iterator[Key]:
     """Key of the distribution, unless only its status changed. An event in which nothing changed is a request to
     reconcile.
     """
@@ -47,7 +47,7 @@ def _keys_of_distribution(change: Change[DistributionView], _: Around[object]) -
         yield change.key
 
 
-def _keys_of_namespace(change: Change[NamespaceView], around: Around[object]) -> Iterator[Key]:
+def _find_keys_of_namespace(change: Change[NamespaceView], around: Around[object]) -> Iterator[Key]:
     """Keys of the distributions that target the namespace before or after the change."""
     old, new = change.old, change.new
     if old is not None and new is not None and _is_target_as(old, new):
@@ -64,7 +64,7 @@ def _is_target_as(old: NamespaceView, new: NamespaceView) -> bool:
     return old.labels == new.labels and old.is_deleting == new.is_deleting
 
 
-def _of_copy(kind: str, change: Change[CopyView], around: Around[object]) -> Iterator[Key]:
+def _find_keys_of_copy(kind: str, change: Change[CopyView], around: Around[object]) -> Iterator[Key]:
     """Keys of the distributions whose copies have this kind and name: the object is a copy, or prevents the creation of
     a copy with this name.
     """

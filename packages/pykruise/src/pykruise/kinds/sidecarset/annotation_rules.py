@@ -54,7 +54,9 @@ def find_annotation_errors(
     entries = spec.patch_pod_metadata
     if not entries:
         return
-    yield from _whitelist_errors(doc, [key for entry in entries for key in entry.annotations or {}], facts)
+    yield from _find_whitelist_errors(
+        doc, [key for entry in entries for key in entry.annotations or {}], facts
+    )
     yield from find_entry_errors(spec)
 
 
@@ -84,7 +86,9 @@ def find_entry_errors(spec: SidecarSetSpec) -> Iterator[Cause]:
         seen |= annotations.keys()
 
 
-def _whitelist_errors(doc: Mapping[str, Any], keys: list[str], facts: SidecarSetFacts) -> Iterator[Cause]:
+def _find_whitelist_errors(
+    doc: Mapping[str, Any], keys: list[str], facts: SidecarSetFacts
+) -> Iterator[Cause]:
     try:
         patterns = _compile_patterns(facts, labels_of(doc))
     except _NoWhitelistError as error:

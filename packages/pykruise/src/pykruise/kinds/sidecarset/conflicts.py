@@ -32,9 +32,9 @@ def find_conflict_errors(
     `given` is the spec as written, `base` the SidecarSet that this one is a canary of.
     """
     for other in sorted(_find_meeting(given, others, name, base), key=lambda sidecar_set: sidecar_set.name):
-        yield from _name_errors(given, other.spec, other.name)
-        yield from _volume_errors(given, other.spec, other.name)
-        yield from _annotation_errors(spec, other.spec, other.name)
+        yield from _find_name_errors(given, other.spec, other.name)
+        yield from _find_volume_errors(given, other.spec, other.name)
+        yield from _find_annotation_errors(spec, other.spec, other.name)
 
 
 def _find_meeting(
@@ -63,7 +63,7 @@ def _find_meeting(
         yield other
 
 
-def _name_errors(given: Mapping[str, Any], other: SidecarSetSpec, name: str) -> Iterator[Cause]:
+def _find_name_errors(given: Mapping[str, Any], other: SidecarSetSpec, name: str) -> Iterator[Cause]:
     for field, theirs in (("initContainers", other.init_containers), ("containers", other.containers)):
         taken = {their.get("name") for their in theirs or ()}
         for item in given.get(field) or ():
@@ -72,7 +72,7 @@ def _name_errors(given: Mapping[str, Any], other: SidecarSetSpec, name: str) -> 
                 yield make_invalid_error("spec.containers", item.get("name"), detail)
 
 
-def _volume_errors(given: Mapping[str, Any], other: SidecarSetSpec, name: str) -> Iterator[Cause]:
+def _find_volume_errors(given: Mapping[str, Any], other: SidecarSetSpec, name: str) -> Iterator[Cause]:
     theirs = {entry.get("name"): entry for entry in other.volumes or ()}
     for volume in given.get("volumes") or ():
         if volume.get("name") in theirs and not is_same(volume, theirs[volume.get("name")]):
@@ -80,7 +80,7 @@ def _volume_errors(given: Mapping[str, Any], other: SidecarSetSpec, name: str) -
             yield make_invalid_error("spec.volumes", volume.get("name"), detail)
 
 
-def _annotation_errors(spec: SidecarSetSpec, other: SidecarSetSpec, name: str) -> Iterator[Cause]:
+def _find_annotation_errors(spec: SidecarSetSpec, other: SidecarSetSpec, name: str) -> Iterator[Cause]:
     """Yield conflicts about annotations. Two SidecarSets may merge their values into the same annotation. If one of
     them overwrites an annotation that the other one overwrites or merges into, they conflict.
     """

@@ -38,10 +38,10 @@ def add_defaults(doc: Mapping[str, Any]) -> Document:
 def add_spec_defaults(given: Mapping[str, Any] | None) -> Document:
     """The spec with defaults."""
     spec = drop_nulls(given)
-    spec["updateStrategy"] = _default_update_strategy(drop_nulls(spec.get("updateStrategy")))
+    spec["updateStrategy"] = _fill_strategy_defaults(drop_nulls(spec.get("updateStrategy")))
     for field, policy in (("initContainers", AFTER), ("containers", BEFORE)):
         if spec.get(field):
-            spec[field] = [_default_sidecar(item, policy) for item in spec[field]]
+            spec[field] = [_fill_sidecar_defaults(item, policy) for item in spec[field]]
     if spec.get("volumes"):
         spec["volumes"] = [add_volume_defaults(volume) for volume in spec["volumes"]]
     spec.setdefault("revisionHistoryLimit", HISTORY)
@@ -57,7 +57,7 @@ def add_spec_defaults(given: Mapping[str, Any] | None) -> Document:
     return spec
 
 
-def _default_update_strategy(strategy: Document) -> Document:
+def _fill_strategy_defaults(strategy: Document) -> Document:
     return {
         "maxUnavailable": 1,
         "partition": 0,
@@ -66,7 +66,7 @@ def _default_update_strategy(strategy: Document) -> Document:
     }
 
 
-def _default_sidecar(sidecar: Mapping[str, Any], policy: str) -> Document:
+def _fill_sidecar_defaults(sidecar: Mapping[str, Any], policy: str) -> Document:
     result = add_container_defaults(sidecar, probes=_PROBES)
     result["podInjectPolicy"] = result.get("podInjectPolicy") or policy
     upgrade = drop_nulls(result.get("upgradeStrategy"))
@@ -74,11 +74,11 @@ def _default_sidecar(sidecar: Mapping[str, Any], policy: str) -> Document:
     share = drop_nulls(result.get("shareVolumePolicy"))
     result["shareVolumePolicy"] = {**share, "type": share.get("type") or DISABLED}
     if result.get("transferEnv"):
-        result["transferEnv"] = [_default_transfer(item) for item in result["transferEnv"]]
+        result["transferEnv"] = [_fill_transfer_defaults(item) for item in result["transferEnv"]]
     return result
 
 
-def _default_transfer(item: Mapping[str, Any]) -> Document:
+def _fill_transfer_defaults(item: Mapping[str, Any]) -> Document:
     source = item.get("sourceContainerNameFrom") or {}
     reference = source.get("fieldRef")
     if not reference:

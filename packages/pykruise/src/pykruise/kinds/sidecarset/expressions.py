@@ -160,7 +160,9 @@ class _Parser:
         self._expect(")")
         left, right = _to_common_type(first, second)
         is_right = (
-            _amount_of(right) > _amount_of(left) if name == "max" else _amount_of(right) < _amount_of(left)
+            _read_amount(right) > _read_amount(left)
+            if name == "max"
+            else _read_amount(right) < _read_amount(left)
         )
         return right if is_right else left
 
@@ -213,7 +215,7 @@ def _as_quantity(value: _Value) -> Quantity:
     return value if isinstance(value, Quantity) else Quantity(int(value * 1000) * _MILLI)
 
 
-def _amount_of(value: _Value) -> Fraction:
+def _read_amount(value: _Value) -> Fraction:
     return value.amount if isinstance(value, Quantity) else value
 
 
@@ -225,9 +227,9 @@ def _add(left: _Value, right: _Value) -> _Value:
 
 def _multiply(left: _Value, right: _Value) -> _Value:
     if isinstance(right, Fraction):
-        return left * right if isinstance(left, Fraction) else _scale(left, right)
+        return left * right if isinstance(left, Fraction) else _multiply_quantity(left, right)
     if isinstance(left, Fraction):
-        return _scale(right, left)
+        return _multiply_quantity(right, left)
     raise ResourceExpressionError("multiplies two quantities")
 
 
@@ -236,10 +238,10 @@ def _divide(left: _Value, right: _Value) -> _Value:
         raise ResourceExpressionError("divides by a quantity")
     if right == 0:
         raise ResourceExpressionError("divides by zero")
-    return left / right if isinstance(left, Fraction) else _scale(left, 1 / right)
+    return left / right if isinstance(left, Fraction) else _multiply_quantity(left, 1 / right)
 
 
-def _scale(quantity: Quantity, factor: Fraction) -> Quantity:
+def _multiply_quantity(quantity: Quantity, factor: Fraction) -> Quantity:
     """Multiply in whole thousandths, rounded towards zero."""
     family = quantity.family if quantity.family is Family.BINARY else Family.DECIMAL
     return Quantity(int(quantity.milli * factor) * _MILLI, family)

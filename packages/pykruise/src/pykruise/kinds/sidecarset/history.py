@@ -68,7 +68,7 @@ def ensure_revision(snapshot: ReadableSidecarSet) -> StoredRevision:
     )
 
 
-def _custom_version_labels(snapshot: ReadableSidecarSet) -> dict[str, str]:
+def _build_version_labels(snapshot: ReadableSidecarSet) -> dict[str, str]:
     spec = snapshot.sidecarset.spec
     return {CUSTOM_VERSION: spec.custom_version} if spec.custom_version else {}
 
@@ -82,7 +82,7 @@ def _make_body(
         name_hash,
         number,
         namespace=snapshot.settings.namespace,
-        labels={**sidecar_set.labels, SET_LABEL: sidecar_set.name, **_custom_version_labels(snapshot)},
+        labels={**sidecar_set.labels, SET_LABEL: sidecar_set.name, **_build_version_labels(snapshot)},
         annotations={
             **sidecar_set.annotations,
             keys.SIDECARSET_HASH_ANNOTATION: sidecar_set.hashes.full,
@@ -108,7 +108,7 @@ def _make_steps(snapshot: ReadableSidecarSet, choice: UpdateChoice) -> Iterator[
     patch: Document = dict(choice.patch or {})
     labels = {
         label: version
-        for label, version in _custom_version_labels(snapshot).items()
+        for label, version in _build_version_labels(snapshot).items()
         if revision.labels.get(label) != version
     }
     if labels:

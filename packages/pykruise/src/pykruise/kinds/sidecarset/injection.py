@@ -169,9 +169,9 @@ def _merge_into_spec(
     result: Document = dict(spec)
     init = _place_containers([value for _, value in built if value.sidecar.is_init])
     regular = _place_containers([value for _, value in built if not value.sidecar.is_init])
-    init.sort(key=_container_name)
+    init.sort(key=_read_container_name)
     if sort_by_name:
-        regular.sort(key=_container_name)
+        regular.sort(key=_read_container_name)
     for field, added in (("initContainers", init), ("containers", regular)):
         if added:
             result[field] = _join_containers(spec.get(field) or [], added)
@@ -192,7 +192,7 @@ def _place_containers(built: Iterable[Built]) -> list[_Placed]:
     return [(container, item.sidecar.goes_before) for item in built for container in item.containers]
 
 
-def _container_name(placed: _Placed) -> str:
+def _read_container_name(placed: _Placed) -> str:
     return str(placed[0]["name"])
 
 

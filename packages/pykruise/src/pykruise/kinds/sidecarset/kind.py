@@ -48,14 +48,14 @@ _COLUMNS = (
 def _make_wakes(_: SidecarSetSettings) -> Sequence[Wake]:
     return (
         wake_itself(SIDECAR_SET_VIEWS),
-        Wake(on=POD_VIEWS, keys=_keys_listed_by_pod),
-        Wake(on=POD_VIEWS, keys=_keys_selecting_pod),
-        Wake(on=NAMESPACE_VIEWS, keys=_keys_selecting_namespaces),
-        Wake(on=REVISION_VIEWS, keys=_key_named_by_revision),
+        Wake(on=POD_VIEWS, keys=_find_keys_listed_by_pod),
+        Wake(on=POD_VIEWS, keys=_find_keys_selecting_pod),
+        Wake(on=NAMESPACE_VIEWS, keys=_find_keys_selecting_namespaces),
+        Wake(on=REVISION_VIEWS, keys=_find_key_named_by_revision),
     )
 
 
-def _keys_listed_by_pod(change: Change[PodView], _: Around[SidecarSetSettings]) -> Iterator[Key]:
+def _find_keys_listed_by_pod(change: Change[PodView], _: Around[SidecarSetSettings]) -> Iterator[Key]:
     """Keys of the SidecarSets that the pod's annotation lists before or after the change."""
     for pod in (change.old, change.new):
         if pod is not None:
@@ -63,7 +63,7 @@ def _keys_listed_by_pod(change: Change[PodView], _: Around[SidecarSetSettings]) 
                 yield Key("", name)
 
 
-def _keys_selecting_pod(change: Change[PodView], around: Around[SidecarSetSettings]) -> Iterator[Key]:
+def _find_keys_selecting_pod(change: Change[PodView], around: Around[SidecarSetSettings]) -> Iterator[Key]:
     """Keys of the SidecarSets that select the pod: each SidecarSet reports selected pods that lack its sidecars."""
     old, new = change.old, change.new
     if old is not None and new is not None and (old.is_active, old.labels) == (new.is_active, new.labels):
@@ -74,7 +74,7 @@ def _keys_selecting_pod(change: Change[PodView], around: Around[SidecarSetSettin
             yield sidecar_set.key
 
 
-def _keys_selecting_namespaces(
+def _find_keys_selecting_namespaces(
     change: Change[NamespaceView], around: Around[SidecarSetSettings]
 ) -> Iterator[Key]:
     """Keys of the SidecarSets that select namespaces by labels."""
@@ -86,7 +86,7 @@ def _keys_selecting_namespaces(
             yield sidecar_set.key
 
 
-def _key_named_by_revision(change: Change[RevisionView], _: Around[SidecarSetSettings]) -> Iterable[Key]:
+def _find_key_named_by_revision(change: Change[RevisionView], _: Around[SidecarSetSettings]) -> Iterable[Key]:
     name = change.latest.labels.get(SET_LABEL)
     return (Key("", name),) if name else ()
 

@@ -148,7 +148,7 @@ def build_managed_pod(pod: PodView, sidecar_set: ReadableSidecarSetView) -> Mana
         is_updated=record is not None and record.hash == contents.hashes.full and not outdated,
         is_consistent=is_consistent(pod, names, state) and not restarting,
         is_ready=_is_ready(pod, pairs),
-        upgradable=_upgradable(pod, imageless, contents, state, names),
+        upgradable=_decide_upgradable(pod, imageless, contents, state, names),
         restarting=restarting,
     )
 
@@ -172,13 +172,13 @@ class ManagedPodCache:
         for pod in pods:
             entry = known.get(pod.uid)
             if entry is None or entry[0] is not pod:
-                entry = (pod, _managed_or_none(pod, sidecar_set))
+                entry = (pod, _find_managed_pod(pod, sidecar_set))
             fresh[pod.uid] = entry
         self._spec, self._known = spec, fresh
         return [managed for _, managed in fresh.values() if managed is not None]
 
 
-def _managed_or_none(pod: PodView, sidecar_set: SidecarSetView) -> ManagedPod | None:
+def _find_managed_pod(pod: PodView, sidecar_set: SidecarSetView) -> ManagedPod | None:
     if not has_contents(sidecar_set) or not is_managed(pod, sidecar_set):
         return None
     return build_managed_pod(pod, sidecar_set)
@@ -241,7 +241,7 @@ def _is_ready(pod: PodView, pairs: Collection[HotUpgradePair]) -> bool:
     return pod.phase == RUNNING and pod.has_ready_condition and all(pair.is_idle for pair in pairs)
 
 
-def _upgradable(
+def _decide_upgradable(
     pod: PodView,
     imageless: InjectionRecord | None,
     contents: SidecarSetContents,

@@ -74,7 +74,9 @@ def find_restarts(pod: PodView, body: Document, entries: Iterable[PatchPodMetada
     return {
         container.name: ids[container.name]
         for container in pod.containers
-        if container.name not in replaced and container.name in ids and _reads(container.env_sources, changed)
+        if container.name not in replaced
+        and container.name in ids
+        and _is_reading(container.env_sources, changed)
     }
 
 
@@ -138,7 +140,7 @@ def _list_ids(pod: PodView) -> Mapping[str, str]:
     return {status.name: status.container_id for status in pod.container_statuses if status.container_id}
 
 
-def _reads(sources: Iterable[EnvSource], changed: Collection[str]) -> bool:
+def _is_reading(sources: Iterable[EnvSource], changed: Collection[str]) -> bool:
     return any(source.field == "annotations" and source.key in changed for source in sources)
 
 

@@ -98,7 +98,7 @@ def plan_sidecarset(snapshot: SidecarSetSnapshot) -> Plan:
             **{
                 f"{pod.namespace}/{pod.name}": reason for pod, reason in obstacles if reason.code in _REPORTED
             },
-            **_skip([pod for pod in snapshot.pods if pod.is_updated and pod.restarting], RESTARTING),
+            **_skip_pods([pod for pod in snapshot.pods if pod.is_updated and pod.restarting], RESTARTING),
             **skipped,
             **find_pods_without(snapshot),
         },
@@ -123,12 +123,12 @@ def _plan_hold(snapshot: ReadableSidecarSet, refusal: UpgradeRefusal, revision: 
         status=None if status == snapshot.sidecarset.stored_status else status,
         requeue_after_s=refusal.again_at - snapshot.now,
         waiting=reason,
-        skipped=_skip([pod for pod in snapshot.pods if not pod.is_updated], reason),
+        skipped=_skip_pods([pod for pod in snapshot.pods if not pod.is_updated], reason),
         notes=(note,),
     )
 
 
-def _skip(pods: Iterable[ManagedPod], reason: Reason) -> dict[str, Reason]:
+def _skip_pods(pods: Iterable[ManagedPod], reason: Reason) -> dict[str, Reason]:
     return dict.fromkeys((pod.label for pod in pods), reason)
 
 
@@ -183,12 +183,12 @@ def _decide_upgrades(snapshot: ReadableSidecarSet, revision: StoredRevision) -> 
     sidecar_set, pods = snapshot.sidecarset, snapshot.pods
     waiting = [pod for pod in pods if not pod.is_updated]
     if sidecar_set.is_only_injected:
-        return [], _skip(waiting, NOT_UPDATE), ()
+        return [], _skip_pods(waiting, NOT_UPDATE), ()
     if sidecar_set.spec.update_strategy is not None and sidecar_set.spec.update_strategy.paused:
-        return [], _skip(waiting, PAUSED), ()
+        return [], _skip_pods(waiting, PAUSED), ()
     over = [pod for pod in pods if can_be_reset(pod, sidecar_set)]
     if over:
-        skipped = _skip(waiting, HOT_UPGRADES_FIRST)
+        skipped = _skip_pods(waiting, HOT_UPGRADES_FIRST)
         return (
             [_make_reset_stage(snapshot, over), *_make_condition_stage(snapshot, (), except_for=over)],
             skipped,
@@ -199,7 +199,7 @@ def _decide_upgrades(snapshot: ReadableSidecarSet, revision: StoredRevision) -> 
     except ValueError as error:
         problem = f"spec.updateStrategy: {error}"
         note = Note(reason="InvalidSpec", message=problem, warning=True, again_after_s=AGAIN_S)
-        return [], _skip(waiting, Reason(Code.INVALID_SPEC, problem)), (note,)
+        return [], _skip_pods(waiting, Reason(Code.INVALID_SPEC, problem)), (note,)
     return _upgrade_pods(snapshot, revision, chosen)
 
 

@@ -69,7 +69,7 @@ def build_pod_source(pod: Document, *, contents: Iterable[SidecarSetContents]) -
         own=own,
         mounts=tuple(mounts),
         mount_variables=tuple(variables),
-        variables={str(container.get("name")): _variables_of(container) for container in containers},
+        variables={str(container.get("name")): _index_variables(container) for container in containers},
         sidecars=frozenset(sidecar.name for sidecar in sidecars),
     )
 
@@ -99,16 +99,18 @@ def build(sidecar: Sidecar, contents: SidecarSetContents, source: PodSource) -> 
     container: Document = dict(sidecar.container)
     if fields.resources_policy is not None:
         container["resources"] = _compute_resources(sidecar, source, fields.resources_policy)
-    extra = [result for item in fields.transfer_env or () for result in _transfer_variables(item, source)]
+    extra = [
+        result for item in fields.transfer_env or () for result in _list_transferred_variables(item, source)
+    ]
     mounts: list[Document] = list(container.get("volumeMounts") or ())
     devices: list[Document] = list(container.get("volumeDevices") or ())
     used = [str(mount.get("name")) for mount in (*mounts, *devices)]
     if _is_enabled(fields.share_volume_policy):
-        mounts = _add_shared(mounts, source.mounts, "mountPath", taken=_paths_of(devices, "devicePath"))
+        mounts = _add_shared(mounts, source.mounts, "mountPath", taken=_list_paths(devices, "devicePath"))
         extra += source.mount_variables
     if _is_enabled(fields.share_volume_device_policy):
         shared = (device for entry in source.own for device in entry.get("volumeDevices") or ())
-        devices = _add_shared(devices, shared, "devicePath", taken=_paths_of(mounts, "mountPath"))
+        devices = _add_shared(devices, shared, "devicePath", taken=_list_paths(mounts, "mountPath"))
     container["env"] = _build_environment(container.get("env") or (), extra)
     for field, entries in (("volumeMounts", mounts), ("volumeDevices", devices)):
         if entries:
@@ -152,7 +154,7 @@ def first_of_each(entries: Iterable[Document]) -> list[Document]:
     return list(result.values())
 
 
-def _transfer_variables(item: TransferEnv, source: PodSource) -> Iterator[Document]:
+def _list_transferred_variables(item: TransferEnv, source: PodSource) -> Iterator[Document]:
     result = source.variables.get(_find_source_name(item, source.pod))
     if result is None:
         return
@@ -180,7 +182,7 @@ def parse_label_or_annotation(path: str) -> tuple[str, str] | None:
     return (match[1], match[2]) if match else None
 
 
-def _variables_of(container: Mapping[str, Any]) -> dict[str, Document]:
+def _index_variables(container: Mapping[str, Any]) -> dict[str, Document]:
     """Variables by name. The loop runs in reverse, so that the first of several variables with the same
     name is used.
     """
@@ -195,7 +197,7 @@ def _find_shared_mounts(own: Iterable[Document]) -> tuple[list[Document], list[D
     mounts: list[Document] = []
     needed: list[Document] = []
     for container in own:
-        variables = _variables_of(container)
+        variables = _index_variables(container)
         for mount in container.get("volumeMounts") or ():
             mounts.append(mount)
             expression = mount.get("subPathExpr")
@@ -212,7 +214,7 @@ def _add_shared(
     fields.
     """
     result = list(own)
-    paths = {*taken, *_paths_of(own, field)}
+    paths = {*taken, *_list_paths(own, field)}
     for entry in shared:
         path = str(entry.get(field))
         if path not in paths:
@@ -221,7 +223,7 @@ def _add_shared(
     return result
 
 
-def _paths_of(entries: Iterable[Document], field: str) -> set[str]:
+def _list_paths(entries: Iterable[Document], field: str) -> set[str]:
     return {str(entry.get(field)) for entry in entries}
 
 

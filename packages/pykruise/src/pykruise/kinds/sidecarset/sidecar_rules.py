@@ -36,9 +36,11 @@ def find_sidecar_errors(spec: Mapping[str, Any], *, stored: Mapping[str, Any] | 
     ignored.
     """
     before = {container.get("name"): container for container in (stored or {}).get("containers") or ()}
-    errors = drop_stored_errors(_own_errors(spec, before), lambda: _own_errors(stored or {}, before))
+    errors = drop_stored_errors(
+        _find_own_errors(spec, before), lambda: _find_own_errors(stored or {}, before)
+    )
     if stored is not None:
-        errors += _update_errors(spec.get("containers") or [], before)
+        errors += _find_update_errors(spec.get("containers") or [], before)
     return errors
 
 
@@ -46,10 +48,10 @@ def find_settings_errors(spec: Mapping[str, Any]) -> Iterator[Cause]:
     """Errors of the sidecar settings that plain containers do not have."""
     for name in ("initContainers", "containers"):
         for index, value in enumerate(spec.get(name) or ()):
-            yield from _settings_errors(value, f"spec.{name}[{index}]")
+            yield from _find_injection_errors(value, f"spec.{name}[{index}]")
 
 
-def _own_errors(spec: Mapping[str, Any], before: Mapping[Any, Mapping[str, Any]]) -> list[Cause]:
+def _find_own_errors(spec: Mapping[str, Any], before: Mapping[Any, Mapping[str, Any]]) -> list[Cause]:
     """Errors that do not depend on the stored sidecars, except for hot sidecars. `before`: stored sidecars by name."""
     containers: Sequence[Mapping[str, Any]] = spec.get("containers") or []
     init: Sequence[Mapping[str, Any]] = spec.get("initContainers") or []
@@ -59,28 +61,30 @@ def _own_errors(spec: Mapping[str, Any], before: Mapping[Any, Mapping[str, Any]]
         if entry.get("resourcesPolicy") and not is_native(entry):
             detail = "is only for init containers with restartPolicy Always"
             errors.append(make_invalid_error(f"{field}.resourcesPolicy", "", detail))
-        errors += _settings_errors(entry, field)
+        errors += _find_injection_errors(entry, field)
         if entry.get("restartPolicy") not in (None, "", "Always"):
             errors.append(
                 make_not_supported_error(f"{field}.restartPolicy", entry["restartPolicy"], ("Always",))
             )
     for index, entry in enumerate(containers):
         field = f"spec.containers[{index}]"
-        errors += _settings_errors(entry, field)
+        errors += _find_injection_errors(entry, field)
         if entry.get("restartPolicy"):
             errors.append(
                 make_forbidden_error(f"{field}.restartPolicy", "may not be set for non-init containers")
             )
-        errors += _hot_errors(entry, field, stored=before.get(entry.get("name")))
-    errors += _hot_name_errors(containers, init)
+        errors += _find_hot_errors(entry, field, stored=before.get(entry.get("name")))
+    errors += _find_hot_name_errors(containers, init)
     pod = {"containers": containers or [_PLACEHOLDER], "initContainers": init, "volumes": spec.get("volumes")}
     errors += find_pod_spec_errors(pod, "spec")
     known = {(error.reason, error.field) for error in errors}
-    errors += [error for error in _startup_probe_errors(spec) if (error.reason, error.field) not in known]
+    errors += [
+        error for error in _find_startup_probe_errors(spec) if (error.reason, error.field) not in known
+    ]
     return errors
 
 
-def _startup_probe_errors(spec: Mapping[str, Any]) -> Iterator[Cause]:
+def _find_startup_probe_errors(spec: Mapping[str, Any]) -> Iterator[Cause]:
     """Errors of incomplete startup probes. Defaults do not complete startup probes, because this would change hashes.
     OpenKruise rejects incomplete startup probes too: a Go manager could not store the SidecarSet again.
     """
@@ -91,7 +95,7 @@ def _startup_probe_errors(spec: Mapping[str, Any]) -> Iterator[Cause]:
                 yield from check_probe(probe, f"spec.{field}[{index}].startupProbe", "startupProbe")
 
 
-def _settings_errors(sidecar: Mapping[str, Any], field: str) -> Iterator[Cause]:
+def _find_injection_errors(sidecar: Mapping[str, Any], field: str) -> Iterator[Cause]:
     policy = sidecar.get("podInjectPolicy")
     if policy not in (None, "", BEFORE, AFTER):
         yield make_invalid_error(f"{field}.podInjectPolicy", policy, f"must be {BEFORE} or {AFTER}")
@@ -102,14 +106,14 @@ def _settings_errors(sidecar: Mapping[str, Any], field: str) -> Iterator[Cause]:
     for index, item in enumerate(sidecar.get("transferEnv") or ()):
         reference = (item.get("sourceContainerNameFrom") or {}).get("fieldRef")
         if reference is not None:
-            yield from _reference_errors(
+            yield from _find_reference_errors(
                 reference, f"{field}.transferEnv[{index}].sourceContainerNameFrom.fieldRef"
             )
     if sidecar.get("resourcesPolicy"):
-        yield from _policy_errors(sidecar, f"{field}.resourcesPolicy")
+        yield from _find_policy_errors(sidecar, f"{field}.resourcesPolicy")
 
 
-def _reference_errors(reference: Mapping[str, Any], field: str) -> Iterator[Cause]:
+def _find_reference_errors(reference: Mapping[str, Any], field: str) -> Iterator[Cause]:
     version, path = reference.get("apiVersion"), reference.get("fieldPath")
     if not version:
         yield make_required_error(f"{field}.apiVersion")
@@ -133,7 +137,7 @@ def _reference_errors(reference: Mapping[str, Any], field: str) -> Iterator[Caus
         yield make_invalid_error(field, key, problem)
 
 
-def _policy_errors(sidecar: Mapping[str, Any], field: str) -> Iterator[Cause]:
+def _find_policy_errors(sidecar: Mapping[str, Any], field: str) -> Iterator[Cause]:
     policy, resources = sidecar["resourcesPolicy"], sidecar.get("resources") or {}
     if resources.get("limits") or resources.get("requests"):
         yield make_invalid_error(
@@ -168,7 +172,7 @@ def _is_hot(sidecar: Mapping[str, Any]) -> bool:
     return (sidecar.get("upgradeStrategy") or {}).get("upgradeType") == HOT
 
 
-def _hot_errors(
+def _find_hot_errors(
     sidecar: Mapping[str, Any], field: str, *, stored: Mapping[str, Any] | None
 ) -> Iterator[Cause]:
     """Error of a hot sidecar without an image for its idle container, unless the stored sidecar lacks the image too."""
@@ -180,16 +184,16 @@ def _hot_errors(
     yield make_required_error(f"{field}.upgradeStrategy.hotUpgradeEmptyImage", detail)
 
 
-def _hot_name_errors(
+def _find_hot_name_errors(
     containers: Sequence[Mapping[str, Any]], init: Sequence[Mapping[str, Any]]
 ) -> Iterator[Cause]:
     names = {str(entry.get("name")) for entry in (*containers, *init)}
     for index, container in enumerate(containers):
         if _is_hot(container) and container.get("name"):
-            yield from _pair_errors(str(container["name"]), f"spec.containers[{index}].name", names)
+            yield from _find_pair_errors(str(container["name"]), f"spec.containers[{index}].name", names)
 
 
-def _pair_errors(name: str, field: str, names: Collection[str]) -> Iterator[Cause]:
+def _find_pair_errors(name: str, field: str, names: Collection[str]) -> Iterator[Cause]:
     first, second = name_hot_pair(name)
     yield from (make_duplicate_error(field, twin) for twin in (first, second) if twin in names)
     if not is_dns1123_label(name):
@@ -202,7 +206,7 @@ def _pair_errors(name: str, field: str, names: Collection[str]) -> Iterator[Caus
 # Fields that an update must not change
 
 
-def _update_errors(
+def _find_update_errors(
     containers: Sequence[Mapping[str, Any]], stored: Mapping[Any, Mapping[str, Any]]
 ) -> Iterator[Cause]:
     for container in containers:

@@ -134,7 +134,7 @@ async def read_snapshot(view: SidecarSetView, read: Read[SidecarSetSettings]) ->
             others[revision.name] = revision
     pods = read.list_by_index(POD_VIEWS, BY_SIDECARSET, view.name)
     selected = {
-        name: view.selects_namespace(name, _labels_of(name, view, read))
+        name: view.selects_namespace(name, _find_namespace_labels(name, view, read))
         for name in {pod.namespace for pod in pods}
     }
     managed = [
@@ -191,7 +191,9 @@ def _find_refusal(view: SidecarSetView, read: Read[SidecarSetSettings]) -> Upgra
     return last if is_held else None
 
 
-def _labels_of(name: str, view: SidecarSetView, read: Read[SidecarSetSettings]) -> Mapping[str, str] | None:
+def _find_namespace_labels(
+    name: str, view: SidecarSetView, read: Read[SidecarSetSettings]
+) -> Mapping[str, str] | None:
     """Labels of a namespace if the namespaceSelector needs them; None: the labels are unknown or not needed."""
     namespace = read.get(NAMESPACE_VIEWS, Key("", name)) if view.namespace_selector else None
     return namespace.labels if namespace is not None else None

@@ -22,13 +22,13 @@ def find_pods_without(snapshot: SidecarSetSnapshot) -> Mapping[str, Reason]:
     """Return the reason why each selected pod lacks the SidecarSet's sidecars, by the `namespace/name` of the pod."""
     managed = {pod.label for pod in snapshot.pods}
     return {
-        selected.label: _reason(selected, snapshot)
+        selected.label: _explain_missing_sidecars(selected, snapshot)
         for selected in snapshot.selected
         if selected.label not in managed
     }
 
 
-def _reason(selected: SelectedPod, snapshot: SidecarSetSnapshot) -> Reason:
+def _explain_missing_sidecars(selected: SelectedPod, snapshot: SidecarSetSnapshot) -> Reason:
     view, listed = snapshot.sidecarset, list_injected_sets(selected.pod.annotations)
     canary = next((name for name in snapshot.canaries if name in listed), "")
     if canary:

@@ -117,7 +117,7 @@ def _sort_pods(
     waiting: Sequence[ManagedPod], everyone: Sequence[ManagedPod], strategy: UpdateStrategy
 ) -> list[ManagedPod]:
     by_uid = {pod.pod.uid: pod for pod in waiting}
-    order: Sequence[PodView] = sorted((pod.pod for pod in waiting), key=_base_rank)
+    order: Sequence[PodView] = sorted((pod.pod for pod in waiting), key=_compute_base_rank)
     order = sort_by_priority(order, strategy.priority_strategy, is_strict=True)
     if strategy.scatter_strategy:
         all_pods = [pod.pod for pod in everyone]
@@ -126,7 +126,7 @@ def _sort_pods(
     return [by_uid[pod.uid] for pod in order]
 
 
-def _base_rank(pod: PodView) -> tuple[Any, ...]:
+def _compute_base_rank(pod: PodView) -> tuple[Any, ...]:
     """Rank in the base order of updates. It includes the namespace, because pods in different namespaces can have the
     same name.
     """

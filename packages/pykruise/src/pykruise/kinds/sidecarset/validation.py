@@ -66,12 +66,12 @@ def errors_of(
     name = metadata.get("name") or ""
     base = read_canary_base(annotations_of(doc))
     was = read_canary_base(annotations_of(old)) if old is not None else base
-    errors = [*_name_errors(metadata), *_canary_errors(base, spec, facts, name=name, was=was)]
+    errors = [*_find_name_errors(metadata), *_find_canary_errors(base, spec, facts, name=name, was=was)]
     if is_same(given, stored) and base == was and _has_same_options(doc, old):
         return errors
-    errors += _updated_pods_errors(doc, spec)
-    errors += _spec_errors(given, spec, facts, name=name)
-    errors += _strategy_errors(given, spec.update_strategy)
+    errors += _find_updated_pods_errors(doc, spec)
+    errors += _find_spec_errors(given, spec, facts, name=name)
+    errors += _find_strategy_errors(given, spec.update_strategy)
     errors += check_size(doc, old, *WEIGHTS, most=MOST_WEIGHTS)
     errors += find_sidecar_errors(given, stored=stored)
     errors += find_annotation_errors(doc, spec, facts)
@@ -81,7 +81,7 @@ def errors_of(
 # 5.1 Metadata and canaries
 
 
-def _name_errors(metadata: Mapping[str, Any]) -> Iterator[Cause]:
+def _find_name_errors(metadata: Mapping[str, Any]) -> Iterator[Cause]:
     yield from find_metadata_errors(metadata)
     name = metadata.get("name") or ""
     if name and not _NAME.fullmatch(name):
@@ -90,7 +90,7 @@ def _name_errors(metadata: Mapping[str, Any]) -> Iterator[Cause]:
         yield make_invalid_error("metadata.name", name, f"must be no more than {LONGEST_NAME} characters")
 
 
-def _canary_errors(
+def _find_canary_errors(
     base: str, spec: SidecarSetSpec, facts: SidecarSetFacts, *, name: str, was: str
 ) -> Iterator[Cause]:
     if not base:
@@ -118,7 +118,7 @@ def _has_same_options(doc: Mapping[str, Any], old: Mapping[str, Any] | None) -> 
     return all(annotations_of(doc).get(name) == was.get(name) for name in names)
 
 
-def _updated_pods_errors(doc: Mapping[str, Any], spec: SidecarSetSpec) -> Iterator[Cause]:
+def _find_updated_pods_errors(doc: Mapping[str, Any], spec: SidecarSetSpec) -> Iterator[Cause]:
     """Yield the errors of options. The option updated-pods requires that new pods get an older revision: otherwise each
     new pod would increase the number of updated pods.
     """
@@ -133,15 +133,15 @@ def _updated_pods_errors(doc: Mapping[str, Any], spec: SidecarSetSpec) -> Iterat
 # 5.2 Spec
 
 
-def _spec_errors(
+def _find_spec_errors(
     given: Mapping[str, Any], spec: SidecarSetSpec, facts: SidecarSetFacts, *, name: str
 ) -> Iterator[Cause]:
-    yield from _shape_errors(given, spec)
+    yield from _find_shape_errors(given, spec)
     if spec.revision_choice is not None:
-        yield from _revision_errors(spec.revision_choice, facts, sidecarset=name)
+        yield from _find_revision_errors(spec.revision_choice, facts, sidecarset=name)
 
 
-def _shape_errors(given: Mapping[str, Any], spec: SidecarSetSpec) -> Iterator[Cause]:
+def _find_shape_errors(given: Mapping[str, Any], spec: SidecarSetSpec) -> Iterator[Cause]:
     """Errors of selectors, and errors that concern all sidecars together."""
     if spec.update_type == ROLLING_UPDATE:
         for container in spec.init_containers or ():
@@ -161,8 +161,10 @@ def _shape_errors(given: Mapping[str, Any], spec: SidecarSetSpec) -> Iterator[Ca
         yield make_required_error("spec", "at least one container or init container is required")
 
 
-def _revision_errors(choice: RevisionChoice, facts: SidecarSetFacts, *, sidecarset: str) -> Iterator[Cause]:
-    yield from _choice_errors(choice)
+def _find_revision_errors(
+    choice: RevisionChoice, facts: SidecarSetFacts, *, sidecarset: str
+) -> Iterator[Cause]:
+    yield from _find_choice_errors(choice)
     if not choice.revision_name and not choice.custom_version:
         return
     if find_revision(choice, facts.revisions, sidecarset=sidecarset) is None:
@@ -170,7 +172,7 @@ def _revision_errors(choice: RevisionChoice, facts: SidecarSetFacts, *, sidecars
         yield make_invalid_error(REVISION, wanted, "Cannot find specific ControllerRevision")
 
 
-def _choice_errors(choice: RevisionChoice | None) -> Iterator[Cause]:
+def _find_choice_errors(choice: RevisionChoice | None) -> Iterator[Cause]:
     """Errors of injectionStrategy.revision that do not depend on the existing revisions."""
     if choice is None:
         return
@@ -185,7 +187,7 @@ def _choice_errors(choice: RevisionChoice | None) -> Iterator[Cause]:
 # 5.3 Update strategy
 
 
-def _strategy_errors(given: Mapping[str, Any], strategy: UpdateStrategy | None) -> Iterator[Cause]:
+def _find_strategy_errors(given: Mapping[str, Any], strategy: UpdateStrategy | None) -> Iterator[Cause]:
     if strategy is None or strategy.type != ROLLING_UPDATE:
         return
     if strategy.selector is not None:
@@ -210,9 +212,9 @@ def find_stored_errors(spec: SidecarSetSpec) -> list[Cause]:
     if read is None:
         return []
     return [
-        *_shape_errors(given, read),
-        *_choice_errors(read.revision_choice),
-        *_strategy_errors(given, read.update_strategy),
+        *_find_shape_errors(given, read),
+        *_find_choice_errors(read.revision_choice),
+        *_find_strategy_errors(given, read.update_strategy),
         *find_settings_errors(given),
         *find_entry_errors(read),
     ]

@@ -137,10 +137,10 @@ def project_sidecarset(raw: bytes | msgspec.Raw) -> SidecarSetView:
     candidate: Candidate | None = None
     if contents is not None:
         candidate = candidate_of(given)
-        revision = _revision_name(fields["name"], fields["generation"], status, candidate)
+        revision = _compute_revision_name(fields["name"], fields["generation"], status, candidate)
         contents = msgspec.structs.replace(contents, revision=revision)
     try:
-        selectors = _selectors_of(spec)
+        selectors = _parse_selectors(spec)
     except _SelectorProblemError as error:
         spec, problem, selectors = None, str(error), {}
     selector = selectors.get(SELECTOR)
@@ -158,7 +158,7 @@ def project_sidecarset(raw: bytes | msgspec.Raw) -> SidecarSetView:
     )
 
 
-def _revision_name(name: str, generation: int, status: SidecarSetStatus, candidate: Candidate) -> str:
+def _compute_revision_name(name: str, generation: int, status: SidecarSetStatus, candidate: Candidate) -> str:
     """Name of the spec's revision, which the status contains, or which the controller will create."""
     if status.latest_revision and status.observed_generation == generation:
         return status.latest_revision
@@ -179,7 +179,7 @@ class _SelectorProblemError(ValueError):
     """A selector cannot be read; the message contains its field and the reason."""
 
 
-def _selectors_of(spec: SidecarSetSpec | None) -> Mapping[str, Selector]:
+def _parse_selectors(spec: SidecarSetSpec | None) -> Mapping[str, Selector]:
     """Parse the selectors that the spec sets, by field."""
     if spec is None:
         return {}

@@ -42,35 +42,37 @@ async def find_claim_errors(
         if name not in by_name:
             errors.append(make_forbidden_error(f"{FIELD}[{name}].name", "a template cannot be renamed"))
             continue
-        errors += _shape_errors(template, by_name[name])
-        if _sizes_of(template) != _sizes_of(by_name[name]):
+        errors += _find_shape_errors(template, by_name[name])
+        if _read_sizes(template) != _read_sizes(by_name[name]):
             resized.append(template)
     if resized:
-        errors += await _class_errors(resized, classes)
+        errors += await _find_class_errors(resized, classes)
     return errors
 
 
-def _spec_of(template: Mapping[str, Any]) -> Mapping[str, Any]:
+def _read_spec(template: Mapping[str, Any]) -> Mapping[str, Any]:
     spec: Mapping[str, Any] = template.get("spec") or {}
     return spec
 
 
-def _sizes_of(template: Mapping[str, Any]) -> tuple[int, int]:
-    resources = _spec_of(template).get("resources") or {}
+def _read_sizes(template: Mapping[str, Any]) -> tuple[int, int]:
+    resources = _read_spec(template).get("resources") or {}
     return storage_of(resources.get("requests")), storage_of(resources.get("limits"))
 
 
-def _shape_errors(new: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[Cause]:
+def _find_shape_errors(new: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[Cause]:
     field = f"{FIELD}[{read_template_name(new)}]"
-    wanted, there = (_spec_of(entry).get("storageClassName") for entry in (new, old))
+    wanted, there = (_read_spec(entry).get("storageClassName") for entry in (new, old))
     if None not in (wanted, there) and wanted != there:
         yield make_invalid_error(field, wanted, f"the storage class of claims cannot change (it is {there})")
-    modes, had = (list(_spec_of(entry).get("accessModes") or ()) for entry in (new, old))
+    modes, had = (list(_read_spec(entry).get("accessModes") or ()) for entry in (new, old))
     if modes != had:
         yield make_invalid_error(field, modes, "the access modes of claims cannot change")
 
 
-async def _class_errors(templates: Sequence[Mapping[str, Any]], classes: ClassLookup | None) -> list[Cause]:
+async def _find_class_errors(
+    templates: Sequence[Mapping[str, Any]], classes: ClassLookup | None
+) -> list[Cause]:
     if classes is None:
         return []
     try:
@@ -81,7 +83,7 @@ async def _class_errors(templates: Sequence[Mapping[str, Any]], classes: ClassLo
     errors: list[Cause] = []
     for template in templates:
         field = f"{FIELD}[{read_template_name(template)}].spec"
-        name = _spec_of(template).get("storageClassName")
+        name = _read_spec(template).get("storageClassName")
         chosen = by_name.get(name) if name is not None else _find_default_class(result)
         if chosen is None:
             if name:

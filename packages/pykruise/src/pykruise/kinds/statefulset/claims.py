@@ -59,7 +59,7 @@ def lacks_volume(ws: StatefulSetWorkingSet, pod: PodView, ordinal: int) -> bool:
 
 def find_stale_claim(ws: StatefulSetWorkingSet, slot: Slot) -> ClaimView | None:
     """Return a claim that the previous pod of this slot owns and that still exists; None: there is no such claim."""
-    if not _retention_policy(ws)[0]:
+    if not _read_retention_policy(ws)[0]:
         return None
     for claim in ws.claims_of(slot.ordinal):
         if any(owner.name == slot.name and owner.kind == _POD for owner in claim.owners):
@@ -88,7 +88,7 @@ def plan_claims(ws: StatefulSetWorkingSet, slot: Slot) -> tuple[tuple[Step, ...]
         namespace=ws.namespace,
         suffix=str(slot.ordinal),
         labels=ws.spec.selector.match_labels or {},
-        owner_references=[_set_reference(ws)] if _retention_policy(ws)[1] else [],
+        owner_references=[_set_reference(ws)] if _read_retention_policy(ws)[1] else [],
     )
     steps = [
         _create_step(ws, entry, pod=slot.name) for entry in wanted if entry["metadata"]["name"] not in present
@@ -96,7 +96,7 @@ def plan_claims(ws: StatefulSetWorkingSet, slot: Slot) -> tuple[tuple[Step, ...]
     for claim in present.values():
         # The owners must be corrected before the pod is created: otherwise garbage collection deletes the claim,
         # because its owner, the previous pod, no longer exists.
-        if slot.pod is None and not claim.is_deleting and (step := _owner_step(ws, claim, slot.name)):
+        if slot.pod is None and not claim.is_deleting and (step := _build_owner_step(ws, claim, slot.name)):
             steps.append(step)
     leaving = [claim for claim in present.values() if claim.is_deleting]
     if not leaving:
@@ -131,7 +131,7 @@ def _create_step(ws: StatefulSetWorkingSet, document: Document, *, pod: str) -> 
 # Owners
 
 
-def _retention_policy(ws: StatefulSetWorkingSet) -> tuple[bool, bool]:
+def _read_retention_policy(ws: StatefulSetWorkingSet) -> tuple[bool, bool]:
     """Whether claims are deleted when the set is scaled in, and when the set is deleted. An unknown policy retains
     claims, and so does every policy while the gate is off.
     """
@@ -157,12 +157,13 @@ def plan_owners(ws: StatefulSetWorkingSet, pod: PodView, *, is_surplus: bool) ->
     """Patches for claims of the pod whose owners differ from those that the policy requires."""
     surplus = pod if is_surplus else None
     result = (
-        _owner_step(ws, claim, pod.name, surplus=surplus) for claim in ws.claims_of(ws.read_ordinal(pod))
+        _build_owner_step(ws, claim, pod.name, surplus=surplus)
+        for claim in ws.claims_of(ws.read_ordinal(pod))
     )
     return tuple(step for step in result if step is not None)
 
 
-def _owner_step(
+def _build_owner_step(
     ws: StatefulSetWorkingSet, claim: ClaimView, name: str, *, surplus: PodView | None = None
 ) -> Step | None:
     """Build the patch of one claim; None: its owners are correct. Owners other than the set and its pod are not
@@ -172,7 +173,7 @@ def _owner_step(
     """
     if not ws.settings.auto_delete_claims:
         return None
-    when_scaled, when_deleted = _retention_policy(ws)
+    when_scaled, when_deleted = _read_retention_policy(ws)
     wanted: list[Document] = []
     if surplus is not None and when_scaled:
         wanted.append(build_pod_reference(surplus))

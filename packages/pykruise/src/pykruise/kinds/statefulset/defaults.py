@@ -33,7 +33,7 @@ def add_defaults(
     """Return the document with defaults. `old` is the stored object on an update, None on creation."""
     spec: Document = {"replicas": 1, "revisionHistoryLimit": 10, **drop_nulls(doc.get("spec"))}
     spec["podManagementPolicy"] = spec.get("podManagementPolicy") or str(ManagementPolicy.ORDERED_READY)
-    spec["updateStrategy"] = _update_strategy(drop_nulls(spec.get("updateStrategy")))
+    spec["updateStrategy"] = _fill_strategy_defaults(drop_nulls(spec.get("updateStrategy")))
     if settings.auto_delete_claims:
         policy = drop_nulls(spec.get("persistentVolumeClaimRetentionPolicy"))
         for field in ("whenDeleted", "whenScaled"):
@@ -44,11 +44,11 @@ def add_defaults(
         strategy["type"] = strategy.get("type") or str(ClaimUpdateType.ON_DELETE)
         spec["volumeClaimUpdateStrategy"] = strategy
     if not settings.template_no_defaults:
-        _default_templates(spec, (old or {}).get("spec") or {}, settings)
+        _fill_template_defaults(spec, (old or {}).get("spec") or {}, settings)
     return {**doc, "spec": spec}
 
 
-def _default_templates(
+def _fill_template_defaults(
     spec: Document, stored: Mapping[str, Any], settings: StatefulSetDefaultingSettings
 ) -> None:
     """Add defaults to the pod template, and to the claim templates only together with the pod template."""
@@ -61,7 +61,7 @@ def _default_templates(
         spec["volumeClaimTemplates"] = [template_defaults.add_claim_defaults(claim) for claim in claims]
 
 
-def _update_strategy(strategy: Document) -> Document:
+def _fill_strategy_defaults(strategy: Document) -> Document:
     """Add defaults to the update strategy; under OnDelete nothing is added."""
     strategy["type"] = strategy.get("type") or str(UpdateType.ROLLING_UPDATE)
     if strategy["type"] == UpdateType.ROLLING_UPDATE:

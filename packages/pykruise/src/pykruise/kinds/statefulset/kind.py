@@ -94,7 +94,7 @@ def _enqueue_by_pod_name(change: Change[PodView], around: Around[StatefulSetSett
     """Enqueue the set that needs the name of a deleted pod. The owner of the pod does not matter."""
     if change.new is not None or change.old is None:
         return ()
-    return _key_if_cached(Key(change.old.namespace, split_name(change.old.name)[0]), around)
+    return _find_cached_key(Key(change.old.namespace, split_name(change.old.name)[0]), around)
 
 
 CLAIM_S: Final = 5.0
@@ -110,15 +110,15 @@ def _enqueue_by_claim(
     old, new = change.old, change.new
     if new is not None and old is not None:
         if new.grown_by:
-            yield from _key_if_cached(Key(new.namespace, new.grown_by), around)
+            yield from _find_cached_key(Key(new.namespace, new.grown_by), around)
         elif (old.requested, old.capacity, old.is_deleting) != (new.requested, new.capacity, new.is_deleting):
             # New PVCs get their volume while their pod starts, which changes the status anyway.
-            yield from (Later(key, CLAIM_S) for key in _sets_of(new, around))
+            yield from (Later(key, CLAIM_S) for key in _find_keys_of_claim(new, around))
     elif old is not None:
-        yield from _sets_of(old, around)
+        yield from _find_keys_of_claim(old, around)
 
 
-def _sets_of(claim: ClaimView, around: Around[StatefulSetSettings]) -> Iterator[Key]:
+def _find_keys_of_claim(claim: ClaimView, around: Around[StatefulSetSettings]) -> Iterator[Key]:
     base, _ = split_name(claim.name)
     for stateful_set in around.list_by_index(STATEFUL_SET_VIEWS, BY_NAMESPACE, claim.namespace):
         if base.endswith(f"-{stateful_set.name}"):
@@ -135,7 +135,7 @@ def _enqueue_by_class(change: Change[StorageClassView], around: Around[StatefulS
             yield stateful_set.key
 
 
-def _key_if_cached(key: Key, around: Around[StatefulSetSettings]) -> tuple[Key, ...]:
+def _find_cached_key(key: Key, around: Around[StatefulSetSettings]) -> tuple[Key, ...]:
     return (key,) if around.get(STATEFUL_SET_VIEWS, key) is not None else ()
 
 

@@ -175,7 +175,7 @@ def _join_phases(
     status = status_of(
         ws,
         collision_count=choice.collision_count,
-        kept=_conditions_to_keep(scale.phase, update, refresh),
+        kept=_list_conditions_to_keep(scale.phase, update, refresh),
         failure=failure,
         waiting=waiting,
     )
@@ -207,9 +207,9 @@ def _join_phases(
         waiting=waiting,
         skipped={**_find_next_missing(ws, scale), **skipped},
         notes=(
-            *_reserved_notes(ws),
+            *_make_reserved_notes(ws),
             *make_config_notes(snapshot.config_problem),
-            *_warning_notes(snapshot, status),
+            *_make_obstacle_notes(snapshot, status),
             *scale.phase.notes,
             *update.notes,
             *refresh.notes,
@@ -254,7 +254,7 @@ def _find_claims_left(ws: StatefulSetWorkingSet) -> dict[str, Reason]:
     return {slot.name: reason for slot in ws.slots if slot.pod and not growth.is_compatible(slot.ordinal)}
 
 
-def _conditions_to_keep(scale: PlanPhase, update: PlanPhase, refresh: PlanPhase) -> list[str]:
+def _list_conditions_to_keep(scale: PlanPhase, update: PlanPhase, refresh: PlanPhase) -> list[str]:
     """Return the types of the conditions to keep: each reports a failed write, and the plan contains a write of the
     same kind again.
     """
@@ -268,7 +268,7 @@ def _truncate_history(ws: StatefulSetWorkingSet) -> list[Chain]:
     return truncate_history(ws.snapshot.revisions, live=live, limit=ws.limits.history)
 
 
-def _warning_notes(snapshot: StatefulSetSnapshot, status: StatefulSetStatus) -> Sequence[Note]:
+def _make_obstacle_notes(snapshot: StatefulSetSnapshot, status: StatefulSetStatus) -> Sequence[Note]:
     """Warnings about obstacles that keep pods from serving. A pod that cannot be updated is left out, because another
     event reports it.
     """
@@ -283,7 +283,7 @@ def _warning_notes(snapshot: StatefulSetSnapshot, status: StatefulSetStatus) -> 
     )
 
 
-def _reserved_notes(ws: StatefulSetWorkingSet) -> list[Note]:
+def _make_reserved_notes(ws: StatefulSetWorkingSet) -> list[Note]:
     if not ws.reserved.problems:
         return []
     message = "; ".join(ws.reserved.problems) + "; the other entries are used"
@@ -314,9 +314,9 @@ def _find_problems(snapshot: ReadableStatefulSet) -> list[Problem]:
     return [Problem(problem) for problem in (*problems, *of_groups) if problem]
 
 
-def _status_when_refused(snapshot: StatefulSetSnapshot, problems: Sequence[Problem]) -> StatefulSetStatus:
+def _build_refused_status(snapshot: StatefulSetSnapshot, problems: Sequence[Problem]) -> StatefulSetStatus:
     message = "; ".join(problem.message for problem in problems)
-    status = _status_as_observed(snapshot)
+    status = _build_observed_status(snapshot)
     kept = drop_conditions(status.conditions or (), SELECTOR_MISMATCH, WAITING, FAILED_CREATE)
     conditions = set_condition(
         kept, FAILED_UPDATE, reason=Code.INVALID_SPEC, message=message, now=snapshot.now
@@ -324,15 +324,17 @@ def _status_when_refused(snapshot: StatefulSetSnapshot, problems: Sequence[Probl
     return msgspec.structs.replace(status, conditions=conditions)
 
 
-def _status_when_guarded(snapshot: StatefulSetSnapshot, message: str) -> StatefulSetStatus:
+def _build_guarded_status(snapshot: StatefulSetSnapshot, message: str) -> StatefulSetStatus:
     stored = snapshot.statefulset.status
     conditions = set_mismatch(stored.conditions, message, now=snapshot.now)
     return msgspec.structs.replace(
-        _status_as_observed(snapshot), observed_generation=stored.observed_generation, conditions=conditions
+        _build_observed_status(snapshot),
+        observed_generation=stored.observed_generation,
+        conditions=conditions,
     )
 
 
-def _status_as_observed(snapshot: StatefulSetSnapshot) -> StatefulSetStatus:
+def _build_observed_status(snapshot: StatefulSetSnapshot) -> StatefulSetStatus:
     """The stored status with counters computed from the current pods."""
     statefulset = snapshot.statefulset
     spec = statefulset.spec
@@ -348,10 +350,10 @@ def _status_as_observed(snapshot: StatefulSetSnapshot) -> StatefulSetStatus:
 _FRAME: Final = Frame(
     resource=ADVANCED_STATEFUL_SETS,
     view_of=lambda snapshot: snapshot.statefulset,
-    terminating=_status_as_observed,
+    terminating=_build_observed_status,
     unreadable=_find_unreadable,
     problems=_find_problems,
-    refused=_status_when_refused,
-    guarded=_status_when_guarded,
+    refused=_build_refused_status,
+    guarded=_build_guarded_status,
     phases=_plan_phases,
 )

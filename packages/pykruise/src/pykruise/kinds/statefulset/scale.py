@@ -112,14 +112,14 @@ class _Found:
                 *([surplus] if surplus else ()),
             ),
             skipped={**self.skipped, **skipped},
-            notes=(*self.notes, *_unmounted_note(self.unmounted)),
+            notes=(*self.notes, *_make_unmounted_notes(self.unmounted)),
             is_partial=is_partial,
         )
 
 
 def plan_scale(ws: StatefulSetWorkingSet, never_ready: NeverReady, gang: PodGang | None = None) -> Scale:
     """Plan the scale phase. `gang`: groups of new pods."""
-    return _parallel(ws, gang) if ws.spec.is_parallel else _ordered(ws, never_ready)
+    return _plan_parallel_scale(ws, gang) if ws.spec.is_parallel else _plan_ordered_scale(ws, never_ready)
 
 
 def _fill_slot(
@@ -142,7 +142,7 @@ def _has_available(ws: StatefulSetWorkingSet, slot: Slot) -> bool:
 # OrderedReady
 
 
-def _ordered(ws: StatefulSetWorkingSet, never_ready: NeverReady) -> Scale:
+def _plan_ordered_scale(ws: StatefulSetWorkingSet, never_ready: NeverReady) -> Scale:
     result = _Found()
     choice = StatefulSetRevisionChoice(ws)
     for slot in ws.slots:
@@ -161,10 +161,10 @@ def _ordered(ws: StatefulSetWorkingSet, never_ready: NeverReady) -> Scale:
     if not ws.surplus:
         return Scale(phase=result.build_phase())
     # Updates wait until no surplus pod remains.
-    return Scale(phase=result.build_phase(*_surplus_in_order(ws)), may_update=False)
+    return Scale(phase=result.build_phase(*_delete_surplus_in_order(ws)), may_update=False)
 
 
-def _surplus_in_order(ws: StatefulSetWorkingSet) -> tuple[DecidedStage, dict[str, Reason]]:
+def _delete_surplus_in_order(ws: StatefulSetWorkingSet) -> tuple[DecidedStage, dict[str, Reason]]:
     """Delete the highest surplus pod when nothing blocks it."""
     pod, *others = ws.surplus
     decision: DeletePod | ChangePod | Reason
@@ -173,8 +173,8 @@ def _surplus_in_order(ws: StatefulSetWorkingSet) -> tuple[DecidedStage, dict[str
     else:
         decision = _explain_waiting_surplus(ws, pod) or _decide_surplus(ws, pod)
     decisions = [
-        *_surplus_writes(ws, pod, decision),
-        *(chain for other in others for chain in _surplus_writes(ws, other, None)),
+        *_list_surplus_writes(ws, pod, decision),
+        *(chain for other in others for chain in _list_surplus_writes(ws, other, None)),
     ]
     skipped = {pod.name: decision} if isinstance(decision, Reason) else {}
     later = Reason(Code.TURN, f"is surplus, and is deleted after pod {pod.name}")
@@ -200,7 +200,7 @@ def _explain_waiting_surplus(ws: StatefulSetWorkingSet, pod: PodView) -> Reason 
 # Parallel
 
 
-def _parallel(ws: StatefulSetWorkingSet, gang: PodGang | None) -> Scale:
+def _plan_parallel_scale(ws: StatefulSetWorkingSet, gang: PodGang | None) -> Scale:
     result = _Found(gang)
     choice = StatefulSetRevisionChoice(ws, creates_current=gang is not None and gang.creates_current)
     budget = ws.limits.scale_max_unavailable
@@ -219,12 +219,12 @@ def _parallel(ws: StatefulSetWorkingSet, gang: PodGang | None) -> Scale:
                 )
                 break
     if exhausted:
-        result.notes.append(_limit_note(ws))
+        result.notes.append(_make_limit_note(ws))
     phase = result.build_phase(*_delete_surplus_together(ws), is_partial=is_partial)
     return Scale(phase=phase, exhausted=exhausted)
 
 
-def _limit_note(ws: StatefulSetWorkingSet) -> Note:
+def _make_limit_note(ws: StatefulSetWorkingSet) -> Note:
     limit = ws.limits.scale_max_unavailable
     message = (
         f"more pods are missing than scaleStrategy.maxUnavailable ({limit}) allows to create at the same time"
@@ -239,7 +239,7 @@ def _delete_surplus_together(ws: StatefulSetWorkingSet) -> tuple[DecidedStage, d
         decision = Reason(Code.DEPARTING, "terminates") if pod.is_deleting else _decide_surplus(ws, pod)
         if isinstance(decision, Reason):
             skipped[pod.name] = decision
-        decisions += _surplus_writes(ws, pod, decision)
+        decisions += _list_surplus_writes(ws, pod, decision)
     # A quota that prevents the creation of pods must not prevent the deletion of surplus pods, which use up the
     # quota.
     stage = DecidedStage(purpose=Purpose.DELETE_SURPLUS_PODS, decisions=decisions, ramp=True, regardless=True)
@@ -253,7 +253,7 @@ def _decide_surplus(ws: StatefulSetWorkingSet, pod: PodView) -> DeletePod | Chan
     return decide_deletion(pod, hook=ws.spec.hooks.pre_delete, now=ws.now, because="surplus")
 
 
-def _surplus_writes(
+def _list_surplus_writes(
     ws: StatefulSetWorkingSet, pod: PodView, decision: DeletePod | ChangePod | Reason | None
 ) -> Sequence[Decision]:
     """Return the writes for a surplus pod: first patches that set the owners of its claims, then the deletion or change
@@ -265,7 +265,7 @@ def _surplus_writes(
     return [msgspec.structs.replace(decision, before=steps)]
 
 
-def _unmounted_note(names: list[str]) -> list[Note]:
+def _make_unmounted_notes(names: list[str]) -> list[Note]:
     """One event about all pods that lack volumes, because the claim templates were added after the pods
     were created.
     """
@@ -288,7 +288,7 @@ def _create_pod(
 ) -> None:
     revision = choice.choose_revision(slot)
     if slot.name in ws.snapshot.taken:
-        value.skipped[slot.name] = _name_taken(ws.snapshot.taken[slot.name], ws.snapshot.statefulset)
+        value.skipped[slot.name] = _explain_taken_name(ws.snapshot.taken[slot.name], ws.snapshot.statefulset)
         return
     if stale := find_stale_claim(ws, slot):
         message = f"is not created until PVC {stale.name} of its old pod is deleted"
@@ -313,7 +313,7 @@ def _create_pod(
     value.create.append(creation)
 
 
-def _name_taken(pod: PodView, statefulset: StatefulSetView) -> Reason:
+def _explain_taken_name(pod: PodView, statefulset: StatefulSetView) -> Reason:
     """Return the reason of a pod that cannot be created, because this other pod has its name."""
     name, owner = pod.name, pod.controller
     if owner is None:

@@ -99,7 +99,7 @@ def status_of(
         collision_count=collision_count,
         label_selector=str(statefulset.selector),
         conditions=conditions,
-        volume_claims=_claim_statuses(ws),
+        volume_claims=_build_claim_statuses(ws),
     )
 
 
@@ -116,7 +116,7 @@ def _is_complete(ws: StatefulSetWorkingSet, counted: dict[str, Any]) -> bool:
     return ws.limits.partition == 0 or 0 < len(ws.slots) == sum(bool(pod.phase) for pod in ws.slot_pods)
 
 
-def _claim_statuses(ws: StatefulSetWorkingSet) -> list[ClaimStatus]:
+def _build_claim_statuses(ws: StatefulSetWorkingSet) -> list[ClaimStatus]:
     """Return an entry for each claim template. The entry counts the desired pods whose claims follow the template."""
     growth = Growth(ws)
     compatible = dict.fromkeys((template.name for template in growth.templates), 0)

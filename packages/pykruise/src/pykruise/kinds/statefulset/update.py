@@ -229,7 +229,7 @@ def _update_pods(current: _Pass, wanted: Sequence[Slot], differences: Difference
         elif not _update_pod(current, slot, differences):
             _continue_preparing(current, wanted[index:], differences)
             _update_never_ready(current, wanted[index:], differences)
-            reason = _reason_for_turn(current.failure)
+            reason = _explain_turn(current.failure)
         else:
             continue
         _skip_rest(current, wanted[index:], reason)
@@ -254,7 +254,7 @@ def _update_never_ready(current: _Pass, slots: Sequence[Slot], differences: Diff
             _update_pod(current, slot, differences)
 
 
-def _reason_for_turn(failure: Reason | None) -> Reason:
+def _explain_turn(failure: Reason | None) -> Reason:
     """Reason for pods that wait because an earlier pod could not be updated, or maxUnavailable is used up."""
     if failure is None:
         return MAX_UNAVAILABLE_USED_UP

@@ -110,19 +110,19 @@ def errors_of(
     errors += find_option_errors((doc.get("metadata") or {}).get("annotations"), OPTIONS)
     errors += find_follow_errors(doc.get("metadata") or {}, given.get("template"))
     errors += find_option_conflicts(doc.get("metadata") or {}, given.get("template"), spec)
-    errors += _node_option_errors((doc.get("metadata") or {}).get("annotations"), spec)
-    errors += _name_errors(doc.get("metadata") or {}, errors)  # rule 1
-    errors += _management_errors(spec)  # rules 2, 3 and 7
-    errors += _reserved_errors(spec)  # rules 4 to 6
-    errors += _strategy_errors(spec)  # rules 8 to 19
+    errors += _find_node_option_errors((doc.get("metadata") or {}).get("annotations"), spec)
+    errors += _find_name_errors(doc.get("metadata") or {}, errors)  # rule 1
+    errors += _find_management_errors(spec)  # rules 2, 3 and 7
+    errors += _find_reserved_errors(spec)  # rules 4 to 6
+    errors += _find_strategy_errors(spec)  # rules 8 to 19
     errors += check_size(doc, old, *WEIGHTS, most=MOST_WEIGHTS)
-    errors += _retention_errors(spec)  # rule 20
+    errors += _find_retention_errors(spec)  # rule 20
     errors += check_not_negative(spec.replicas, "spec.replicas")  # rule 21
     errors += find_selector_errors(given, kind=KIND)  # rules 22 to 24
     errors += find_pod_errors(
-        given, kind=KIND, further_volumes=_claim_volumes(spec), stored=old
+        given, kind=KIND, further_volumes=_list_claim_volumes(spec), stored=old
     )  # rules 25 to 27
-    errors += _further_errors(spec)
+    errors += _find_further_errors(spec)
     if old is not None:
         errors += find_immutable_errors(
             _drop_empty(given),
@@ -131,11 +131,11 @@ def errors_of(
             mutable=MUTABLE,
             managed=managed,
         )
-        errors += _in_place_only_errors(doc, spec, old)  # section 5.2, number 5
+        errors += _find_in_place_only_errors(doc, spec, old)  # section 5.2, number 5
     return errors
 
 
-def _claim_volumes(spec: StatefulSetSpec) -> list[str]:
+def _list_claim_volumes(spec: StatefulSetSpec) -> list[str]:
     """Volumes that claims add to pods. They replace volumes of the template with the same name. Other rules report
     invalid names.
     """
@@ -160,7 +160,7 @@ def list_last_pod_names(doc: Mapping[str, Any]) -> list[str]:
     return [] if last is None else [format_pod_name(doc["metadata"]["name"], last)]
 
 
-def _name_errors(metadata: Mapping[str, Any], causes: list[Cause]) -> Iterator[Cause]:
+def _find_name_errors(metadata: Mapping[str, Any], causes: list[Cause]) -> Iterator[Cause]:
     """Names of pods are host names in DNS, so the name of the set must not contain dots. `causes` already contains
     other errors of the name.
     """
@@ -169,7 +169,7 @@ def _name_errors(metadata: Mapping[str, Any], causes: list[Cause]) -> Iterator[C
         yield from (make_invalid_error("metadata.name", name, problem) for problem in is_dns1123_label(name))
 
 
-def _management_errors(spec: StatefulSetSpec) -> Iterator[Cause]:
+def _find_management_errors(spec: StatefulSetSpec) -> Iterator[Cause]:
     field = "spec.podManagementPolicy"
     if not spec.pod_management_policy:
         yield make_required_error(field)
@@ -181,10 +181,10 @@ def _management_errors(spec: StatefulSetSpec) -> Iterator[Cause]:
         )
     if spec.scale_strategy is not None and spec.scale_strategy.max_unavailable is not None:
         field = "spec.scaleStrategy.maxUnavailable"
-        yield from _max_unavailable_errors(spec.scale_strategy.max_unavailable, field, spec)
+        yield from _find_max_unavailable_errors(spec.scale_strategy.max_unavailable, field, spec)
 
 
-def _node_option_errors(annotations: Any, spec: StatefulSetSpec) -> Iterator[Cause]:
+def _find_node_option_errors(annotations: Any, spec: StatefulSetSpec) -> Iterator[Cause]:
     """Yield the error of ignore-unavailable-nodes without Parallel: only Parallel updates pods while another pod is
     unavailable.
     """
@@ -195,7 +195,7 @@ def _node_option_errors(annotations: Any, spec: StatefulSetSpec) -> Iterator[Cau
         yield make_invalid_error(field, text, f"needs spec.podManagementPolicy {ManagementPolicy.PARALLEL}")
 
 
-def _max_unavailable_errors(value: IntOrPercent, field: str, spec: StatefulSetSpec) -> Iterator[Cause]:
+def _find_max_unavailable_errors(value: IntOrPercent, field: str, spec: StatefulSetSpec) -> Iterator[Cause]:
     """Yield the errors of maxUnavailable: it must be at least one pod, and exactly one pod unless pods are managed in
     parallel.
     """
@@ -213,7 +213,7 @@ def _max_unavailable_errors(value: IntOrPercent, field: str, spec: StatefulSetSp
         )
 
 
-def _reserved_errors(spec: StatefulSetSpec) -> Iterator[Cause]:
+def _find_reserved_errors(spec: StatefulSetSpec) -> Iterator[Cause]:
     for index, entry in enumerate(spec.reserve_ordinals or ()):
         field = f"spec.reserveOrdinals[{index}]"
         if isinstance(entry, int):
@@ -226,7 +226,7 @@ def _reserved_errors(spec: StatefulSetSpec) -> Iterator[Cause]:
             yield make_invalid_error(field, entry, "must not begin after its end")
 
 
-def _strategy_errors(spec: StatefulSetSpec) -> Iterator[Cause]:
+def _find_strategy_errors(spec: StatefulSetSpec) -> Iterator[Cause]:
     strategy = spec.update_strategy
     if strategy is None or not strategy.type:
         yield make_required_error(STRATEGY, "type is required")
@@ -243,10 +243,10 @@ def _strategy_errors(spec: StatefulSetSpec) -> Iterator[Cause]:
                 BLOCK, "", f"only allowed for updateStrategy '{UpdateType.ROLLING_UPDATE}'"
             )
     elif block is not None:
-        yield from _rolling_errors(block, spec)
+        yield from _find_rolling_errors(block, spec)
 
 
-def _rolling_errors(block: RollingUpdate, spec: StatefulSetSpec) -> Iterator[Cause]:
+def _find_rolling_errors(block: RollingUpdate, spec: StatefulSetSpec) -> Iterator[Cause]:
     yield from check_not_negative(block.partition, f"{BLOCK}.partition")
     if block.min_ready_seconds is not None and not 0 <= block.min_ready_seconds <= LONGEST_MIN_READY_S:
         problem = f"must be between 0 and {LONGEST_MIN_READY_S}, inclusive"
@@ -254,8 +254,8 @@ def _rolling_errors(block: RollingUpdate, spec: StatefulSetSpec) -> Iterator[Cau
     if block.max_unavailable is None:
         yield make_required_error(f"{BLOCK}.maxUnavailable")
     else:
-        yield from _max_unavailable_errors(block.max_unavailable, f"{BLOCK}.maxUnavailable", spec)
-    yield from _policy_errors(block, spec)
+        yield from _find_max_unavailable_errors(block.max_unavailable, f"{BLOCK}.maxUnavailable", spec)
+    yield from _find_policy_errors(block, spec)
     if block.unordered_update is not None:
         field = f"{BLOCK}.unorderedUpdate"
         if not spec.is_parallel:
@@ -265,7 +265,7 @@ def _rolling_errors(block: RollingUpdate, spec: StatefulSetSpec) -> Iterator[Cau
         yield from find_priority_errors(block.unordered_update.priority_strategy, f"{field}.priorityStrategy")
 
 
-def _policy_errors(block: RollingUpdate, spec: StatefulSetSpec) -> Iterator[Cause]:
+def _find_policy_errors(block: RollingUpdate, spec: StatefulSetSpec) -> Iterator[Cause]:
     field = f"{BLOCK}.podUpdatePolicy"
     if not block.pod_update_policy:
         yield make_required_error(field)
@@ -280,7 +280,7 @@ def _policy_errors(block: RollingUpdate, spec: StatefulSetSpec) -> Iterator[Caus
             yield make_invalid_error("spec.template.spec.readinessGates", list(gates), problem)
 
 
-def _retention_errors(spec: StatefulSetSpec) -> Iterator[Cause]:
+def _find_retention_errors(spec: StatefulSetSpec) -> Iterator[Cause]:
     policy = spec.persistent_volume_claim_retention_policy
     if policy is None:
         return
@@ -290,7 +290,7 @@ def _retention_errors(spec: StatefulSetSpec) -> Iterator[Cause]:
             yield make_not_supported_error(path, value, [str(retention) for retention in reversed(Retention)])
 
 
-def _further_errors(spec: StatefulSetSpec) -> Iterator[Cause]:
+def _find_further_errors(spec: StatefulSetSpec) -> Iterator[Cause]:
     """Errors that OpenKruise does not report, although these values would only cause failures later."""
     yield from check_not_negative(spec.ordinals.start if spec.ordinals else None, "spec.ordinals.start")
     yield from check_not_negative(spec.revision_history_limit, "spec.revisionHistoryLimit")
@@ -311,7 +311,7 @@ def _further_errors(spec: StatefulSetSpec) -> Iterator[Cause]:
         seen.add(name)
 
 
-def _in_place_only_errors(
+def _find_in_place_only_errors(
     doc: Mapping[str, Any], spec: StatefulSetSpec, old: Mapping[str, Any]
 ) -> Iterator[Cause]:
     """Yield an error if something other than images changes under InPlaceOnly, which never recreates pods."""

@@ -58,21 +58,21 @@ def waiting_of(
     )
     stuck = [(pod, reason) for pod, reason in obstacles if not reason.is_wait]
     hard = [pair for pair in stuck if pair[1].code != Code.NOT_READY]
-    missing = _reason_of_missing(ws, scale, skipped)
+    missing = _explain_missing_pods(ws, scale, skipped)
     is_being_made = missing is not None and missing.code == Code.CREATING and ws.spec.is_parallel
     return (
-        _reason_of_problem(problem)
+        _explain_problem(problem)
         or find_pod_wait(_find_held_pods(ws))
-        or _reason_of_outdated(ws, hard, never_ready)
+        or _explain_outdated_pod(ws, hard, never_ready)
         or find_pod_wait(hard)
         or (missing if is_being_made else None)
-        or _reason_of_outdated(ws, stuck, never_ready)
+        or _explain_outdated_pod(ws, stuck, never_ready)
         or find_pod_wait(stuck)
         or missing
-        or _reason_of_surplus(ws, skipped)
+        or _explain_surplus(ws, skipped)
         or find_pod_wait(obstacles)
-        or _reason_of_growth(ws, growth)
-        or _reason_of_updates(ws, skipped)
+        or _explain_claim_growth(ws, growth)
+        or _explain_updates(ws, skipped)
     )
 
 
@@ -89,13 +89,13 @@ def _find_held_pods(ws: StatefulSetWorkingSet) -> list[tuple[PodView, Reason]]:
     return [*result, *hooked]
 
 
-def _reason_of_problem(problem: Reason | None) -> Reason | None:
+def _explain_problem(problem: Reason | None) -> Reason | None:
     if problem is None:
         return None
     return Reason(Code.CANNOT_UPDATE, problem.message, "the update continues when this problem is solved")
 
 
-def _reason_of_outdated(
+def _explain_outdated_pod(
     ws: StatefulSetWorkingSet, stuck: list[tuple[PodView, Reason]], never_ready: NeverReady
 ) -> Reason | None:
     """Reason when a failing pod of an older template blocks its own update: OrderedReady updates no pod before it is
@@ -113,7 +113,7 @@ def _reason_of_outdated(
     return Reason(first.code, f"pod {pod.name}: {first.message}; {older.message}", remedy)
 
 
-def _reason_of_missing(
+def _explain_missing_pods(
     ws: StatefulSetWorkingSet, scale: Scale, skipped: Mapping[str, Reason]
 ) -> Reason | None:
     missing = [slot for slot in ws.slots if slot.pod is None or not slot.pod.is_active]
@@ -151,7 +151,7 @@ def _reason_of_missing(
     )
 
 
-def _reason_of_surplus(ws: StatefulSetWorkingSet, skipped: Mapping[str, Reason]) -> Reason | None:
+def _explain_surplus(ws: StatefulSetWorkingSet, skipped: Mapping[str, Reason]) -> Reason | None:
     if not ws.surplus:
         return None
     pod = ws.surplus[0]
@@ -164,7 +164,7 @@ def _reason_of_surplus(ws: StatefulSetWorkingSet, skipped: Mapping[str, Reason])
     )
 
 
-def _reason_of_growth(ws: StatefulSetWorkingSet, growth: Growth) -> Reason | None:
+def _explain_claim_growth(ws: StatefulSetWorkingSet, growth: Growth) -> Reason | None:
     if not growth.is_on:
         return None
     names = [slot.name for slot in ws.slots if not growth.is_ready(slot.ordinal)]
@@ -178,7 +178,7 @@ def _reason_of_growth(ws: StatefulSetWorkingSet, growth: Growth) -> Reason | Non
     )
 
 
-def _reason_of_updates(ws: StatefulSetWorkingSet, skipped: Mapping[str, Reason]) -> Reason:
+def _explain_updates(ws: StatefulSetWorkingSet, skipped: Mapping[str, Reason]) -> Reason:
     """Reason when all desired pods exist and are available, but some of them do not match the newest templates."""
     marked = [pod for pod in ws.slot_pods if pod.is_specified_delete]
     if marked:

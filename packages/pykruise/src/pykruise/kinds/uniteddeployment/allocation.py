@@ -97,7 +97,7 @@ def allocate(
         case Mode.ADAPTIVE:
             return _fill_bounds([_adapt_bounds(share, replicas) for share in shares], count)
         case Mode.FIXED if has_bounds(shares):
-            return _fill_bounds([(share.name, *_bounds_of(share, replicas)) for share in shares], count)
+            return _fill_bounds([(share.name, *_compute_bounds(share, replicas)) for share in shares], count)
         case Mode.FIXED:
             return _divide_replicas(shares, replicas)
 
@@ -174,7 +174,7 @@ def _divide_by_fractions(shares: Sequence[SubsetShare], replicas: int) -> dict[s
 _Bounds = tuple[str, int, int]
 
 
-def _bounds_of(share: SubsetShare, replicas: int | None) -> tuple[int, int]:
+def _compute_bounds(share: SubsetShare, replicas: int | None) -> tuple[int, int]:
     """Return minimum and maximum. An invalid value counts as absent. Raises AllocationError for a minimum above the
     maximum.
     """
@@ -204,7 +204,7 @@ def _fill_bounds(bounds: Sequence[_Bounds], replicas: int) -> dict[str, int]:
 
 
 def _adapt_bounds(share: SubsetShare, replicas: int | None) -> _Bounds:
-    least, most = _bounds_of(share, replicas)
+    least, most = _compute_bounds(share, replicas)
     if share.current is None:
         return share.name, least, most
     # Ready pods beyond the replicas of the workload will soon be deleted, or exist only during a rollout. OpenKruise
@@ -220,11 +220,11 @@ def _adapt_bounds(share: SubsetShare, replicas: int | None) -> _Bounds:
 
 
 def _allocate_with_reserve(shares: Sequence[SubsetShare], replicas: int) -> dict[str, int]:
-    bounds = {share.name: _bounds_of(share, replicas) for share in shares}
+    bounds = {share.name: _compute_bounds(share, replicas) for share in shares}
     given = dict.fromkeys(bounds, 0)
-    room = {share.name: _working_room(share) for share in shares}
+    room = {share.name: _compute_working_room(share) for share in shares}
     targets = [(share.name, bounds[share.name][0]) for share in shares]
-    targets += [(share.name, _maximum_of(share, bounds[share.name][1])) for share in shares]
+    targets += [(share.name, _compute_maximum(share, bounds[share.name][1])) for share in shares]
     rest = replicas
     for name, target in targets:
         more = max(0, min(target - given[name], rest))
@@ -235,13 +235,13 @@ def _allocate_with_reserve(shares: Sequence[SubsetShare], replicas: int) -> dict
     return given
 
 
-def _working_room(share: SubsetShare) -> int:
+def _compute_working_room(share: SubsetShare) -> int:
     """Number of replicas of the subset that count as working; unlimited unless the subset is or was unschedulable."""
     if share.current is None or not (share.is_unschedulable or share.was_unschedulable):
         return _NO_END
     return share.current - share.reserved
 
 
-def _maximum_of(share: SubsetShare, maximum: int) -> int:
+def _compute_maximum(share: SubsetShare, maximum: int) -> int:
     """Return the maximum. The maximum of a subset whose pods find no nodes is its current size."""
     return maximum if share.current is None or not share.is_unschedulable else share.current

@@ -55,19 +55,21 @@ def to_spoke(doc: Document) -> Document:
     if not _is_newer(doc):
         convert_template_to_spoke(find_section(doc, "spec", "template") or {})
     if (status := find_section(doc, "status")) is not None:
-        _status_to_spoke(status)
+        _convert_status_to_spoke(status)
     return doc
 
 
-def _status_to_spoke(status: Document) -> None:
+def _convert_status_to_spoke(status: Document) -> None:
     revision = status.pop("updatedRevision", None)
-    entries = _entries_with_name(status)
+    entries = _list_named_entries(status)
     if entries:
-        status["subsetReplicas"] = {entry["name"]: _number_of(entry, "replicas") for entry in entries}
+        status["subsetReplicas"] = {entry["name"]: _read_number(entry, "replicas") for entry in entries}
     if revision or entries:
         update: Document = {"updatedRevision": revision or ""}
         if entries:
-            update["currentPartitions"] = {entry["name"]: _number_of(entry, "partition") for entry in entries}
+            update["currentPartitions"] = {
+                entry["name"]: _read_number(entry, "partition") for entry in entries
+            }
         status["updateStatus"] = update
 
 
@@ -157,7 +159,7 @@ def _make_newer(spec: Document, *, released_first: bool) -> None:
             scale["enablePVCReuse"] = reuses
 
 
-def _entries_with_name(status: Document) -> list[Document]:
+def _list_named_entries(status: Document) -> list[Document]:
     entries = status.get("subsetStatuses")
     return [
         entry
@@ -166,7 +168,7 @@ def _entries_with_name(status: Document) -> list[Document]:
     ]
 
 
-def _number_of(entry: Document, field: str) -> Any:
+def _read_number(entry: Document, field: str) -> Any:
     return entry.get(field) or 0
 
 
@@ -178,7 +180,7 @@ def _fill_in(status: Document, field: str, numbers: Any) -> None:
         return
     if not isinstance(status.get("subsetStatuses") or [], list):
         return
-    entries = {entry["name"]: entry for entry in _entries_with_name(status)}
+    entries = {entry["name"]: entry for entry in _list_named_entries(status)}
     missing = {name: {"name": name} for name in sorted(numbers) if name not in entries}
     status["subsetStatuses"] = [*(status.get("subsetStatuses") or []), *missing.values()]
     for name, entry in (entries | missing).items():

@@ -33,14 +33,14 @@ def add_defaults(
     template = spec.get("template")
     stored = ((old or {}).get("spec") or {}).get("template")
     if template and not is_same(stored, template) and not settings.template_no_defaults:
-        spec["template"] = _default_template(template)
+        spec["template"] = _fill_template_defaults(template)
     topology = spec.get("topology")
     if isinstance(topology, Mapping) and topology.get("subsets"):
-        spec["topology"] = {**topology, "subsets": _default_subsets(topology["subsets"])}
+        spec["topology"] = {**topology, "subsets": _fill_subset_defaults(topology["subsets"])}
     return {**doc, "spec": spec}
 
 
-def _default_template(template: Mapping[str, Any]) -> Document:
+def _fill_template_defaults(template: Mapping[str, Any]) -> Document:
     result = dict(template)
     given = result.get(STATEFUL_SET)
     if not isinstance(given, Mapping) or not isinstance(inner := given.get("spec"), Mapping):
@@ -55,7 +55,7 @@ def _default_template(template: Mapping[str, Any]) -> Document:
     return {**result, STATEFUL_SET: {**given, "spec": spec}}
 
 
-def _default_subsets(subsets: list[Any]) -> list[Any]:
+def _fill_subset_defaults(subsets: list[Any]) -> list[Any]:
     """Set missing minimums to 0 if any subset has bounds and no subset has replicas."""
     has_bounds = any(
         subset.get("minReplicas") is not None or subset.get("maxReplicas") is not None for subset in subsets

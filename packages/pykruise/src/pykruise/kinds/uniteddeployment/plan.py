@@ -114,7 +114,7 @@ def _plan_readable(snapshot: ReadableUnitedDeployment) -> Plan:
         return _plan_ineffective(ws, str(error))
     ws = close_growing_subsets(ws, allocated)
     changes = change_workloads(ws, allocated)
-    return _plan_writes(ws, _stages(ws, changes), changes, allocated)
+    return _plan_writes(ws, _plan_stages(ws, changes), changes, allocated)
 
 
 def _plan_ineffective(ws: UnitedDeploymentWorkingSet, error: str) -> Plan:
@@ -133,7 +133,7 @@ def _plan_ineffective(ws: UnitedDeploymentWorkingSet, error: str) -> Plan:
 # ── writes ───────────────────────────────────────────────────────────────
 
 
-def _stages(ws: UnitedDeploymentWorkingSet, changes: Changes) -> list[Stage]:
+def _plan_stages(ws: UnitedDeploymentWorkingSet, changes: Changes) -> list[Stage]:
     labels = [mark(pod, value) for pod, value in ws.verdict.labels.values()]
     return [
         *_store_revision(ws),
@@ -267,7 +267,7 @@ def _judge_condition(
     return set_condition(conditions, kind, error=error, now=ws.now)
 
 
-def _reason_of_unplaced(ws: UnitedDeploymentWorkingSet, allocated: Mapping[str, int]) -> Reason | None:
+def _explain_unplaced(ws: UnitedDeploymentWorkingSet, allocated: Mapping[str, int]) -> Reason | None:
     """Reason when the subsets together have fewer replicas than spec.replicas; None: they have all of them."""
     missing = (ws.spec.replicas or 0) - sum(allocated.values())
     if missing <= 0 or ws.spec.mode is Mode.RESERVE:
@@ -298,7 +298,7 @@ def _find_waiting(
     for name, workload in sorted(ws.own.workloads.items()):
         if (why := workload.waits) is not None:
             return Reason(why.code, f"subset {name}: {why.message}", why.remedy)
-    if (unplaced := _reason_of_unplaced(ws, allocated)) is not None:
+    if (unplaced := _explain_unplaced(ws, allocated)) is not None:
         return unplaced
     reserved = status.reserved_pods
     wanted = sum(allocated.values()) - reserved

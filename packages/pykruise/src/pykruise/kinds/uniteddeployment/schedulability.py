@@ -167,7 +167,7 @@ def _judge_adaptive(case: _Case) -> SchedulabilityVerdict:
     were_unschedulable = frozenset[str]()
     if case.passed_over is not None:
         were_unschedulable = frozenset({case.name})
-        until = _time_of(case.passed_over, default=now) + spec.unschedulable_s
+        until = _read_time(case.passed_over, default=now) + spec.unschedulable_s
         if now < until:
             return SchedulabilityVerdict(
                 unschedulable=were_unschedulable, were_unschedulable=were_unschedulable, due=until
@@ -198,7 +198,7 @@ def _count_late(case: _Case) -> tuple[int, Instant | None]:
     return sum(end <= now for end in ends), min((end for end in ends if end > now), default=None)
 
 
-def _time_of(condition: PlainCondition, *, default: Instant) -> Instant:
+def _read_time(condition: PlainCondition, *, default: Instant) -> Instant:
     try:
         return parse_time(condition.last_transition_time or "")
     except ValueError:

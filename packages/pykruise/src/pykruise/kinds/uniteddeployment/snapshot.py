@@ -171,7 +171,7 @@ async def read_snapshot(view: UnitedView, read: Read[UnitedSettings]) -> UnitedS
         united=view,
         workloads=workloads,
         orphans=_sort_by_age(iter(orphans)),
-        subset_pods={workload.uid: tuple(_pods_of(workload, read)) for workload in workloads},
+        subset_pods={workload.uid: tuple(_list_pods_of_workload(workload, read)) for workload in workloads},
         revisions=await _read_revisions(view, read),
         names=dict(_choose_names(view, view.spec.subsets, workloads, read))
         if view.spec and own in served
@@ -186,7 +186,7 @@ def _sort_by_age(workloads: Iterator[SubsetWorkload]) -> list[SubsetWorkload]:
     return sorted(workloads, key=lambda workload: (workload.created_at, workload.name, workload.template))
 
 
-def _pods_of(workload: SubsetWorkload, read: Read[UnitedSettings]) -> Iterator[PodView]:
+def _list_pods_of_workload(workload: SubsetWorkload, read: Read[UnitedSettings]) -> Iterator[PodView]:
     """Return the pods that the workload owns. This controller does not adopt or release pods."""
     owners = [workload.uid]
     if workload.template == DEPLOYMENT:

@@ -92,9 +92,9 @@ def status_of(seen: StatusInputs, conditions: Conditions) -> UnitedDeploymentSta
         updated_ready_replicas=ready,
         reserved_pods=reserved,
         collision_count=seen.collision_count or united.status.collision_count,
-        current_revision=_current(seen, updated_ready=ready),
+        current_revision=_choose_current_revision(seen, updated_ready=ready),
         updated_revision=seen.target,
-        subset_statuses=_subset_statuses(seen),
+        subset_statuses=_build_subset_statuses(seen),
         conditions=list(conditions) or None,
         label_selector=format_selector(united),
     )
@@ -108,7 +108,7 @@ def _select_updated(seen: StatusInputs, workload: SubsetWorkload) -> list[PodVie
     ]
 
 
-def _current(seen: StatusInputs, *, updated_ready: int) -> str:
+def _choose_current_revision(seen: StatusInputs, *, updated_ready: int) -> str:
     """Return currentRevision: the revision before the update, and the target after the update has ended."""
     stored = seen.united.status.current_revision
     if stored in ("", seen.target):
@@ -125,7 +125,7 @@ def _current(seen: StatusInputs, *, updated_ready: int) -> str:
     return seen.target if is_over else stored
 
 
-def _subset_statuses(seen: StatusInputs) -> list[SubsetStatus] | None:
+def _build_subset_statuses(seen: StatusInputs) -> list[SubsetStatus] | None:
     """Return entries in the order in which the subsets were added, without subsets that no longer exist."""
     kept = {subset.name for subset in seen.united.spec.subsets} | set(seen.workloads)
     statuses = [_build_entry(seen, name) for name in seen.entries if name in kept]

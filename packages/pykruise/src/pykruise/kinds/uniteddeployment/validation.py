@@ -100,17 +100,19 @@ def errors_of(
     errors = list(find_metadata_errors(doc.get("metadata") or {}))  # rule 1
     errors += check_not_negative(spec.replicas, "spec.replicas")  # rule 2
     errors += find_selector_errors({"selector": given.get("selector")}, kind="uniteddeployment")  # rule 3
-    errors += _template_errors(spec)  # rules 4 to 11
-    errors += _allocation_errors(spec)  # rules 12 to 17
-    errors += _subsets_errors(spec)  # rules 18 to 23
-    errors += _strategy_errors(spec)  # rules 24 and 25
-    errors += drop_stored_errors([*_key_errors(given)], lambda: _key_errors((old or {}).get("spec") or {}))
+    errors += _find_workload_template_errors(spec)  # rules 4 to 11
+    errors += _find_allocation_errors(spec)  # rules 12 to 17
+    errors += _find_subsets_errors(spec)  # rules 18 to 23
+    errors += _find_strategy_errors(spec)  # rules 24 and 25
+    errors += drop_stored_errors(
+        [*_find_key_errors(given)], lambda: _find_key_errors((old or {}).get("spec") or {})
+    )
     if old is not None:
-        errors += _update_errors(spec, old.get("spec") or {})
+        errors += _find_update_errors(spec, old.get("spec") or {})
     return errors
 
 
-def _key_errors(spec: Mapping[str, Any]) -> Iterator[Cause]:
+def _find_key_errors(spec: Mapping[str, Any]) -> Iterator[Cause]:
     """Yield errors of labels and annotations that must not be in the template or in patches of subsets, because they
     describe a single pod.
     """
@@ -124,7 +126,7 @@ def _key_errors(spec: Mapping[str, Any]) -> Iterator[Cause]:
 # ── the template ─────────────────────────────────────────────────────────
 
 
-def _template_errors(spec: UnitedDeploymentSpec) -> Iterator[Cause]:
+def _find_workload_template_errors(spec: UnitedDeploymentSpec) -> Iterator[Cause]:
     templates = list_given_templates(spec)
     if spec.mode is Mode.RESERVE and {STATEFUL_SET, ADVANCED_STATEFUL_SET} & set(templates):
         detail = "pods can only be kept in reserve with a CloneSet or a Deployment template"
@@ -143,18 +145,18 @@ def _template_errors(spec: UnitedDeploymentSpec) -> Iterator[Cause]:
         inner: Mapping[str, Any] = template["spec"]
         if name == CLONE_SET:
             continue
-        yield from _match_errors(selector, template, f"{path}.metadata.labels")
+        yield from _find_match_errors(selector, template, f"{path}.metadata.labels")
         if inner.get("replicas") is not None:
             yield make_invalid_error(
                 f"{path}.spec.replicas",
                 inner["replicas"],
                 "must not be set: spec.replicas of the UnitedDeployment is divided among the subsets",
             )
-        yield from _strategy_of_template(name, inner, f"{path}.spec")
+        yield from _find_template_strategy_errors(name, inner, f"{path}.spec")
         pod = inner.get("template") or {}
-        yield from _match_errors(selector, pod, f"{path}.spec.template.metadata.labels")
+        yield from _find_match_errors(selector, pod, f"{path}.spec.template.metadata.labels")
         if name != ADVANCED_STATEFUL_SET:
-            yield from _pod_errors(pod, f"{path}.spec.template.spec")
+            yield from _find_pod_errors(pod, f"{path}.spec.template.spec")
 
 
 def _parse_selector(spec: UnitedDeploymentSpec) -> Selector | None:
@@ -165,7 +167,7 @@ def _parse_selector(spec: UnitedDeploymentSpec) -> Selector | None:
         return None
 
 
-def _match_errors(selector: Selector | None, holder: Mapping[str, Any], path: str) -> Iterator[Cause]:
+def _find_match_errors(selector: Selector | None, holder: Mapping[str, Any], path: str) -> Iterator[Cause]:
     labels = labels_of(holder)
     if selector is not None and not selector.matches(labels):
         yield make_invalid_shown_error(
@@ -173,7 +175,7 @@ def _match_errors(selector: Selector | None, holder: Mapping[str, Any], path: st
         )
 
 
-def _strategy_of_template(name: str, spec: Mapping[str, Any], path: str) -> Iterator[Cause]:
+def _find_template_strategy_errors(name: str, spec: Mapping[str, Any], path: str) -> Iterator[Cause]:
     """Yield the errors of rules 8 and 9. An absent field has the default of its kind."""
     if name == DEPLOYMENT:
         return
@@ -198,7 +200,7 @@ def _strategy_of_template(name: str, spec: Mapping[str, Any], path: str) -> Iter
             yield from check_not_negative(value, f"{path}.{field}")
 
 
-def _pod_errors(template: Mapping[str, Any], path: str) -> Iterator[Cause]:
+def _find_pod_errors(template: Mapping[str, Any], path: str) -> Iterator[Cause]:
     pod = template.get("spec") or {}
     policy = pod.get("restartPolicy")
     if policy and policy != "Always":
@@ -212,27 +214,29 @@ def _pod_errors(template: Mapping[str, Any], path: str) -> Iterator[Cause]:
 # ── replicas of the subsets ──────────────────────────────────────────────
 
 
-def _allocation_errors(spec: UnitedDeploymentSpec) -> Iterator[Cause]:
+def _find_allocation_errors(spec: UnitedDeploymentSpec) -> Iterator[Cause]:
     subsets = spec.subsets
-    problems = [cause for index, subset in enumerate(subsets) for cause in _size_errors(subset, index, spec)]
+    problems = [
+        cause for index, subset in enumerate(subsets) for cause in _find_size_errors(subset, index, spec)
+    ]
     yield from problems
     bounded = has_bounds(
         SubsetShare(name="", min_replicas=subset.min_replicas, max_replicas=subset.max_replicas)
         for subset in subsets
     )
     if bounded and any(subset.replicas is not None for subset in subsets):
-        yield _of_subsets(spec, "replicas cannot be used together with minReplicas or maxReplicas")
+        yield _make_subsets_error(spec, "replicas cannot be used together with minReplicas or maxReplicas")
     elif not problems and bounded:
-        yield from _bounds_errors(spec, subsets)
+        yield from _find_bounds_errors(spec, subsets)
     elif not problems and subsets:
-        yield from _replicas_errors(spec, subsets)
+        yield from _find_replicas_errors(spec, subsets)
 
 
-def _of_subsets(spec: UnitedDeploymentSpec, detail: str) -> Cause:
+def _make_subsets_error(spec: UnitedDeploymentSpec, detail: str) -> Cause:
     return make_invalid_error(SUBSETS, [subset.name for subset in spec.subsets], detail)
 
 
-def _size_errors(subset: Subset, index: int, spec: UnitedDeploymentSpec) -> Iterator[Cause]:
+def _find_size_errors(subset: Subset, index: int, spec: UnitedDeploymentSpec) -> Iterator[Cause]:
     errors: dict[str, int] = {}
     sizes = {
         "replicas": subset.replicas,
@@ -251,36 +255,36 @@ def _size_errors(subset: Subset, index: int, spec: UnitedDeploymentSpec) -> Iter
         yield make_invalid_error(f"{SUBSETS}[{index}].minReplicas", subset.min_replicas, detail)
 
 
-def _bounds_errors(spec: UnitedDeploymentSpec, subsets: Sequence[Subset]) -> Iterator[Cause]:
+def _find_bounds_errors(spec: UnitedDeploymentSpec, subsets: Sequence[Subset]) -> Iterator[Cause]:
     """Yield errors of minimums and maximums. No rule is needed for minimums with a sum above the sum of all maximums:
     in this case one of the minimums is above its own maximum.
     """
     if spec.replicas is None:
-        yield _of_subsets(spec, "minReplicas and maxReplicas need spec.replicas")
+        yield _make_subsets_error(spec, "minReplicas and maxReplicas need spec.replicas")
     elif all(subset.max_replicas is not None for subset in subsets):
-        yield _of_subsets(spec, "at least one subset must not set maxReplicas")
+        yield _make_subsets_error(spec, "at least one subset must not set maxReplicas")
 
 
-def _replicas_errors(spec: UnitedDeploymentSpec, subsets: Sequence[Subset]) -> Iterator[Cause]:
+def _find_replicas_errors(spec: UnitedDeploymentSpec, subsets: Sequence[Subset]) -> Iterator[Cause]:
     given = [subset.replicas for subset in subsets if subset.replicas is not None]
     if spec.replicas is None:
         if len(given) < len(subsets):
-            yield _of_subsets(spec, "spec.replicas is not set, so each subset must have replicas")
+            yield _make_subsets_error(spec, "spec.replicas is not set, so each subset must have replicas")
         return
     total = sum(resolve_amount(item, of=spec.replicas) for item in given)
     if total > spec.replicas:
-        yield _of_subsets(
+        yield _make_subsets_error(
             spec, f"the replicas of the subsets are {total} together, but spec.replicas is {spec.replicas}"
         )
     if len(given) == len(subsets) and total != spec.replicas:
         detail = f"the replicas of all subsets are {total} together, but spec.replicas is {spec.replicas}"
-        yield _of_subsets(spec, detail)
+        yield _make_subsets_error(spec, detail)
 
 
 # ── subsets ──────────────────────────────────────────────────────────────
 
 
-def _subsets_errors(spec: UnitedDeploymentSpec) -> Iterator[Cause]:
+def _find_subsets_errors(spec: UnitedDeploymentSpec) -> Iterator[Cause]:
     seen: set[str] = set()
     is_adaptive = spec.mode is not Mode.FIXED
     for index, subset in enumerate(spec.subsets):
@@ -306,7 +310,7 @@ def _subsets_errors(spec: UnitedDeploymentSpec) -> Iterator[Cause]:
             yield make_forbidden_error(f"{path}.replicas", detail)
 
 
-def _strategy_errors(spec: UnitedDeploymentSpec) -> Iterator[Cause]:
+def _find_strategy_errors(spec: UnitedDeploymentSpec) -> Iterator[Cause]:
     strategy = spec.update_strategy
     if strategy is None:
         return
@@ -322,14 +326,14 @@ def _strategy_errors(spec: UnitedDeploymentSpec) -> Iterator[Cause]:
 # ── updates ──────────────────────────────────────────────────────────────
 
 
-def _update_errors(spec: UnitedDeploymentSpec, old: Mapping[str, Any]) -> Iterator[Cause]:
+def _find_update_errors(spec: UnitedDeploymentSpec, old: Mapping[str, Any]) -> Iterator[Cause]:
     stored, _ = read_spec({"selector": {}, **old})
     if stored is None:
         return
     templates, before = list_given_templates(spec), list_given_templates(stored)
     for name, mutable in _MUTABLE.items():
         if name in templates and name in before:
-            yield from _immutable_errors(name, templates[name], before[name], mutable)
+            yield from _find_immutable_errors(name, templates[name], before[name], mutable)
     known = {item.name: item for item in stored.subsets}
     for index, subset in enumerate(spec.subsets):
         was = known.get(subset.name)
@@ -344,7 +348,7 @@ def _update_errors(spec: UnitedDeploymentSpec, old: Mapping[str, Any]) -> Iterat
                 yield make_forbidden_error(f"{SUBSETS}[{index}].{field}", detail)
 
 
-def _immutable_errors(
+def _find_immutable_errors(
     name: str, new: Mapping[str, Any], old: Mapping[str, Any], mutable: Sequence[str]
 ) -> Iterator[Cause]:
     after, before = (_fill_defaults(entry["spec"]) for entry in (new, old))
@@ -391,7 +395,7 @@ def _find_doubts(template: Mapping[str, Any], path: str, spec: Mapping[str, Any]
     further = [fromkey for fromkey in dict.fromkeys(claims) if fromkey and fromkey not in own]
     for error in find_template_errors(template, path, further_volumes=further):
         yield f"{error.field}: {error.message}"
-    for error in _pod_errors(template, f"{path}.spec"):
+    for error in _find_pod_errors(template, f"{path}.spec"):
         yield f"{error.field}: {error.message}"
 
 

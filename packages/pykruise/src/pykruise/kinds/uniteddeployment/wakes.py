@@ -41,7 +41,7 @@ def list_wakes(_: UnitedSettings) -> Sequence[Wake]:
 
 
 def _enqueue_by_workload(change: Change[SubsetWorkload], around: Around[UnitedSettings]) -> Iterator[Key]:
-    owners = [_owner_of(workload) for workload in (change.old, change.new) if workload is not None]
+    owners = [_find_owner_key(workload) for workload in (change.old, change.new) if workload is not None]
     yield from (key for key in dict.fromkeys(owners) if key is not None)
     new = change.new
     if new is not None and new.controller is None and new.subset and not new.is_deleting:
@@ -51,7 +51,7 @@ def _enqueue_by_workload(change: Change[SubsetWorkload], around: Around[UnitedSe
                 yield united.key
 
 
-def _owner_of(workload: SubsetWorkload) -> Key | None:
+def _find_owner_key(workload: SubsetWorkload) -> Key | None:
     owner = workload.controller
     if owner is None or not is_controller(owner, UNITED_DEPLOYMENTS):
         return None
@@ -61,7 +61,7 @@ def _owner_of(workload: SubsetWorkload) -> Key | None:
 def _enqueue_by_pod(change: Change[PodView], around: Around[UnitedSettings]) -> Iterator[Key]:
     """Enqueue the UnitedDeployment when a change affects its counts of pods or their scheduling."""
     old, new = change.old, change.new
-    if old is not None and new is not None and _counts_equally(old, new):
+    if old is not None and new is not None and _is_counted_equally(old, new):
         return
     pod = change.latest
     if pod.controller is None:
@@ -78,12 +78,12 @@ def _enqueue_by_pod(change: Change[PodView], around: Around[UnitedSettings]) -> 
         workload = around.get(WORKLOAD_VIEWS[TEMPLATE_OF[kind]], Key(pod.namespace, name))
     else:
         return
-    key = _owner_of(workload) if workload is not None else None
+    key = _find_owner_key(workload) if workload is not None else None
     if key is not None:
         yield key
 
 
-def _counts_equally(old: PodView, new: PodView) -> bool:
+def _is_counted_equally(old: PodView, new: PodView) -> bool:
     return (
         old.labels == new.labels
         and old.is_active == new.is_active

@@ -131,11 +131,11 @@ def _choose_revision(snapshot: ReadableUnitedDeployment, templates: Mapping[str,
 
 def allocate_replicas(ws: UnitedDeploymentWorkingSet) -> dict[str, int]:
     """Return the replicas of each subset. Raises AllocationError when the fields of the subsets do not fit together."""
-    shares = [_share_of(subset, ws) for subset in ws.spec.subsets]
+    shares = [_build_share(subset, ws) for subset in ws.spec.subsets]
     return allocate(shares, replicas=ws.spec.replicas, mode=ws.spec.mode)
 
 
-def _share_of(subset: Subset, ws: UnitedDeploymentWorkingSet) -> SubsetShare:
+def _build_share(subset: Subset, ws: UnitedDeploymentWorkingSet) -> SubsetShare:
     name, verdict = subset.name, ws.verdict
     workload = ws.own.workloads.get(name)
     return SubsetShare(

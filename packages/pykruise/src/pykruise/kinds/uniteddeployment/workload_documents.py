@@ -155,7 +155,7 @@ def _build_spec(wanted: WantedWorkload) -> Document:
     }
     strategy = _build_strategy(wanted)
     if strategy is not None:
-        spec[_strategy_field(wanted.template)] = strategy
+        spec[_choose_strategy_field(wanted.template)] = strategy
     return spec
 
 
@@ -163,7 +163,7 @@ def _build_strategy(wanted: WantedWorkload) -> Document | None:
     """Return the update strategy with the partition; None: neither the template nor the partition
     requires a strategy.
     """
-    field = _strategy_field(wanted.template)
+    field = _choose_strategy_field(wanted.template)
     strategy: Document = dict(wanted.spec.get(field) or {})
     block: Document = dict(strategy.get("rollingUpdate") or {})
     is_rolling = strategy.get("type", "") in _ROLLING
@@ -191,7 +191,7 @@ def change_of(workload: SubsetWorkload, wanted: WantedWorkload) -> Document | No
     """
     is_applied = workload.revision == wanted.revision and _has_patch(workload, wanted.subset.patch)
     if is_applied:
-        return _change_numbers(workload, wanted)
+        return _build_changed_numbers(workload, wanted)
     labels, annotations = _build_labels(wanted), _build_annotations(wanted)
     old = {
         "metadata": {"labels": dict(workload.labels), "annotations": dict(workload.annotations)},
@@ -224,28 +224,28 @@ def _has_patch(workload: SubsetWorkload, patch: Any) -> bool:
         return False
 
 
-def _change_numbers(workload: SubsetWorkload, wanted: WantedWorkload) -> Document | None:
+def _build_changed_numbers(workload: SubsetWorkload, wanted: WantedWorkload) -> Document | None:
     spec: Document = {}
     if workload.replicas != wanted.replicas:
         spec["replicas"] = wanted.replicas
     block: Document = {}
-    partition = _partition_of(workload)
+    partition = _compute_partition(workload)
     if partition is not None and partition != wanted.partition:
         block["partition"] = wanted.partition
-    stored, kept = _max_unavailable_of(workload.template, workload.spec)
+    stored, kept = _read_max_unavailable(workload.template, workload.spec)
     default = DEFAULT_UNAVAILABLE[workload.template]
     if kept and wanted.max_unavailable is not None and stored != wanted.max_unavailable:
         block["maxUnavailable"] = wanted.max_unavailable
     elif kept and wanted.max_unavailable is None and wanted.restores_max_unavailable:
-        given, _ = _max_unavailable_of(workload.template, wanted.spec)
+        given, _ = _read_max_unavailable(workload.template, wanted.spec)
         if stored not in (given, default if given is None else given):
             block["maxUnavailable"] = given
     if block:
-        spec[_strategy_field(workload.template)] = {"rollingUpdate": block}
+        spec[_choose_strategy_field(workload.template)] = {"rollingUpdate": block}
     return {"spec": spec} if spec else None
 
 
-def _strategy_field(template: str) -> str:
+def _choose_strategy_field(template: str) -> str:
     return "strategy" if template == DEPLOYMENT else "updateStrategy"
 
 
@@ -254,7 +254,7 @@ def is_on_delete(workload: SubsetWorkload) -> bool:
     return bool((workload.spec.get("updateStrategy") or {}).get("type") == "OnDelete")
 
 
-def _partition_of(workload: SubsetWorkload) -> int | None:
+def _compute_partition(workload: SubsetWorkload) -> int | None:
     """Return the partition; None: the workload's kind or strategy has no partition."""
     if workload.template == DEPLOYMENT or (workload.template != CLONE_SET and is_on_delete(workload)):
         return None
@@ -265,9 +265,9 @@ def _partition_of(workload: SubsetWorkload) -> int | None:
         return -1
 
 
-def _max_unavailable_of(template: str, spec: Mapping[str, Any]) -> tuple[Any, bool]:
+def _read_max_unavailable(template: str, spec: Mapping[str, Any]) -> tuple[Any, bool]:
     """Return maxUnavailable, and whether the strategy is a rolling update, which uses it."""
-    strategy = spec.get(_strategy_field(template)) or {}
+    strategy = spec.get(_choose_strategy_field(template)) or {}
     block = strategy.get("rollingUpdate") or {}
     return block.get("maxUnavailable"), strategy.get("type", "") in _ROLLING
 

@@ -35,7 +35,7 @@ def build_validating_review(reader: SpreadReader | None) -> Reviewer:
         if request.old_object is None or not is_same(doc.get("spec"), stored):
             old = _parse_spec(stored or {})[0] if request.old_object is not None else None
             causes += errors_of(spec, around, has_target=given.get("targetRef") is not None, old=old)
-            causes += _patch_type_errors(given)
+            causes += _find_patch_type_errors(given)
         return causes
 
     return _REVIEWS.build_judging_review(errors)
@@ -64,7 +64,7 @@ _REVIEWS: Final = SpecReviews[WorkloadSpreadSpec](
 
 
 def _with_readable_patches(subsets: Any) -> Any:
-    """Return the subsets, but leave out each patch that is not an object: `_patch_type_errors` reports
+    """Return the subsets, but leave out each patch that is not an object: `_find_patch_type_errors` reports
     these patches.
     """
     if not isinstance(subsets, list):
@@ -77,7 +77,7 @@ def _has_odd_patch(subset: Any) -> bool:
     return patch is not None and not isinstance(patch, Mapping)
 
 
-def _patch_type_errors(spec: Mapping[str, Any]) -> Iterator[Cause]:
+def _find_patch_type_errors(spec: Mapping[str, Any]) -> Iterator[Cause]:
     """Errors of patches that are not objects. The schema accepts any value, but only an object can be
     applied to a pod.
     """

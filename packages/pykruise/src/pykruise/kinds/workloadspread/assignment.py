@@ -74,7 +74,9 @@ class Assignment:
             return
         matched = read_matched(text)
         if matched is None or not matched.name:
-            _log.warning("pod %s/%s: %s cannot be read", namespace, _name_of(pod), MATCHED_SPREAD_ANNOTATION)
+            _log.warning(
+                "pod %s/%s: %s cannot be read", namespace, _read_name(pod), MATCHED_SPREAD_ANNOTATION
+            )
             return
         try:
             view = await self._find_by_name(namespace, matched.name)
@@ -82,7 +84,7 @@ class Assignment:
                 return
             version = version_of(labels_of(pod), owner_kind=owner.kind, versioned=self._versioned)
             await self._allocator.release(
-                view, version=version, pod_name=_name_of(pod), subset=matched.subset
+                view, version=version, pod_name=_read_name(pod), subset=matched.subset
             )
         except (UnsettledError, KubeError, PathError) as error:
             raise AssignmentError(str(error)) from error
@@ -161,7 +163,7 @@ class Assignment:
             subset = await self._choose_by_ordinal(pod, view)
             return inject(pod, subset, Matched(name=view.name, subset=subset.name)) if subset else None
         version = version_of(labels_of(pod), owner_kind=owner.kind, versioned=self._versioned)
-        pod_name = _name_of(pod)
+        pod_name = _read_name(pod)
         taken = await self._allocator.allocate(view, version=version, pod_name=pod_name)
         result = view.find_subset(taken.subset)
         if result is None:
@@ -174,7 +176,7 @@ class Assignment:
         return find_subset_by_ordinal(
             view.subsets,
             view.status.subset_statuses or (),
-            pod_name=_name_of(pod),
+            pod_name=_read_name(pod),
             numbering=numbering_of(target),
             replicas=await read_replicas_for(view.subsets, view, self._reader),
         )
@@ -210,7 +212,7 @@ def _is_selected(view: SpreadView, labels: Mapping[str, str]) -> bool:
     return view.selector is not None and view.selector.matches(labels)
 
 
-def _name_of(pod: Mapping[str, Any]) -> str:
+def _read_name(pod: Mapping[str, Any]) -> str:
     """Name of the pod; empty: the API server generates the name later."""
     name: str = pod["metadata"].get("name") or ""
     return name

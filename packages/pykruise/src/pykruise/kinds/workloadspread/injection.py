@@ -27,7 +27,7 @@ def read_noted_subset(pod: PodView, spread: str) -> str | None:
 
 def inject(pod: Mapping[str, Any], subset: Subset, matched: Matched) -> Document:
     """Return the pod placed in the subset. Raises PlacementError."""
-    placed: Document = {**pod, "spec": _placed(pod["spec"], subset)}
+    placed: Document = {**pod, "spec": _add_placement(pod["spec"], subset)}
     result = try_patch(placed, subset) if subset.patch is not None else placed
     metadata: Mapping[str, Any] = result.get("metadata") or {}
     annotations = {**(metadata.get("annotations") or {}), MATCHED_SPREAD_ANNOTATION: matched.to_text()}
@@ -41,7 +41,7 @@ def try_patch(pod: Mapping[str, Any], subset: Subset) -> Document:
     return apply_patch(pod, subset.patch)
 
 
-def _placed(spec: Mapping[str, Any], subset: Subset) -> Document:
+def _add_placement(spec: Mapping[str, Any], subset: Subset) -> Document:
     """Add tolerations and node affinity. The result always has affinity.nodeAffinity, even when it is empty."""
     result: Document = dict(spec)
     if subset.tolerations:

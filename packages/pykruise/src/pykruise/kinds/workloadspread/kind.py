@@ -127,9 +127,9 @@ def _enqueue_by_owner(pod: PodView, around: Around[SpreadSettings]) -> Iterator[
     if owner is None:
         return
     kind = GroupKind(owner.group, owner.kind)
-    yield from _spreads_of(pod.namespace, kind, owner.name, around)
+    yield from _find_spread_keys(pod.namespace, kind, owner.name, around)
     if kind == REPLICA_SET and (name := deployment_of(pod.namespace, owner.name, around)):
-        yield from _spreads_of(pod.namespace, DEPLOYMENT, name, around)
+        yield from _find_spread_keys(pod.namespace, DEPLOYMENT, name, around)
 
 
 def _enqueue_by_target(
@@ -140,12 +140,14 @@ def _enqueue_by_target(
     if old is not None and new is not None and old.is_spread_as(new):
         return
     target = change.latest
-    yield from _spreads_of(target.namespace, kind, target.name, around)
+    yield from _find_spread_keys(target.namespace, kind, target.name, around)
     if kind == REPLICA_SET and target.controller_uid:
-        yield from _spreads_of(target.namespace, DEPLOYMENT, target.name.rpartition("-")[0], around)
+        yield from _find_spread_keys(target.namespace, DEPLOYMENT, target.name.rpartition("-")[0], around)
 
 
-def _spreads_of(namespace: str, kind: GroupKind, name: str, around: Around[SpreadSettings]) -> Iterator[Key]:
+def _find_spread_keys(
+    namespace: str, kind: GroupKind, name: str, around: Around[SpreadSettings]
+) -> Iterator[Key]:
     for spread in around.list_by_index(SPREAD_VIEWS, BY_TARGET, (namespace, kind, name)):
         yield spread.key
 

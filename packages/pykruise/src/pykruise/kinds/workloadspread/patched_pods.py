@@ -28,7 +28,7 @@ def find_patch_obstacles(snapshot: SpreadSnapshot, groups: Grouped) -> Iterator[
         correction = correction_of_patch(number, subset)
         for pod in _list_unready(groups, subset):
             reason = blocker_of(pod, None, now=snapshot.now, correction=correction)
-            if reason is not None and reason.code in REPEATED and _may_cause(_spec_of(subset), pod, reason):
+            if reason is not None and reason.code in REPEATED and _may_cause(_read_spec(subset), pod, reason):
                 yield pod, reason
 
 
@@ -38,7 +38,7 @@ def list_unready_patched(snapshot: SpreadSnapshot, groups: Grouped) -> Iterator[
 
 
 def _list_unready(groups: Grouped, subset: Subset) -> Iterator[PodView]:
-    pods = groups.list_pods(subset.name) if _spec_of(subset) else ()
+    pods = groups.list_pods(subset.name) if _read_spec(subset) else ()
     return (pod for pod in pods if pod.is_active and pod.node_name and not pod.is_ready)
 
 
@@ -48,7 +48,7 @@ def correction_of_patch(number: int, subset: Subset) -> Correction:
     return Correction(where=where, name=f"{where} (subset {subset.name})", then=KEEPS_OLD_ONE)
 
 
-def _spec_of(subset: Subset) -> Mapping[str, Any]:
+def _read_spec(subset: Subset) -> Mapping[str, Any]:
     spec: Mapping[str, Any] = get_path(subset.patch or {}, "spec", default={})
     return spec
 

@@ -56,7 +56,7 @@ def plan_spread(snapshot: SpreadSnapshot) -> Plan:
     return Plan(
         stages=tuple(stages),
         status=None if is_written else result.status.to_document(),
-        requeue_after_s=_requeue_after(snapshot, groups, result, is_partial=len(marks) > MOST_AT_ONCE),
+        requeue_after_s=_find_requeue_s(snapshot, groups, result, is_partial=len(marks) > MOST_AT_ONCE),
         waiting=_find_waiting(snapshot, groups),
         skipped=groups.unassigned,
         notes=result.notes,
@@ -174,7 +174,7 @@ def _reschedule_pods(
         yield make_pod_chain(pod, step)
 
 
-def _requeue_after(
+def _find_requeue_s(
     snapshot: SpreadSnapshot, groups: Grouped, value: ComputedSpread, *, is_partial: bool
 ) -> float | None:
     if is_partial or snapshot.has_more:

@@ -84,7 +84,7 @@ class SpreadRelease:
             return None
         try:
             with _limit_waiting(self._spreading, request.namespace):
-                pod = await _pod_of(request, self._spreading)
+                pod = await _find_disrupted_pod(request, self._spreading)
                 if pod is not None:
                     await self._spreading.assignment.release_slot(pod, namespace=request.namespace)
         except (AssignmentError, KubeError) as error:
@@ -107,7 +107,7 @@ def _limit_waiting(spreading: Spreading, namespace: str) -> Iterator[None]:
         ) from error
 
 
-async def _pod_of(request: AdmissionRequest, spreading: Spreading) -> Document | None:
+async def _find_disrupted_pod(request: AdmissionRequest, spreading: Spreading) -> Document | None:
     """Return the pod that is deleted or evicted; None: the request does neither."""
     match request.operation, request.subresource:
         case "DELETE", "":

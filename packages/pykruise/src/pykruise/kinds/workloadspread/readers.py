@@ -90,14 +90,14 @@ class TargetReader(WorkloadReader):
         result = view.target
         if result is None:
             return None
-        return await self.read(result[0], view.namespace, result[1], version=_version_of(view))
+        return await self.read(result[0], view.namespace, result[1], version=_read_target_version(view))
 
     async def scale(self, view: SpreadView) -> Document | None:
         """Read the scale subresource of the workload; None: the workload has no scale."""
         result = view.target
         if result is None:
             return None
-        return await self.read_scale(result[0], view.namespace, result[1], version=_version_of(view))
+        return await self.read_scale(result[0], view.namespace, result[1], version=_read_target_version(view))
 
     async def read_replicas(self, view: SpreadView) -> int:
         """Read the replicas of the workload; 0: the workload does not exist. Raises PathError, KubeError."""
@@ -130,7 +130,7 @@ class TargetReader(WorkloadReader):
             return None
 
 
-def _version_of(view: SpreadView) -> str:
+def _read_target_version(view: SpreadView) -> str:
     """Version of the target's API; empty: the spec cannot be read."""
     return view.spec.target_ref.api_version.rpartition("/")[2] if view.spec is not None else ""
 

@@ -157,13 +157,13 @@ def find_pending_creations(
     the time until which the slot is kept.
     """
     noted = (entry.creating_pods if entry is not None else None) or {}
-    come = {_key_of(pod) for pod in pods} if noted else ()
+    come = {_find_slot_key(pod) for pod in pods} if noted else ()
     for key, since in noted.items():
         if key not in come:
             yield key, since, parse_time(since) + CREATION_S
 
 
-def _key_of(pod: PodView) -> str:
+def _find_slot_key(pod: PodView) -> str:
     """Key under which the pod's slot was recorded."""
     matched = read_matched(pod.annotations.get(MATCHED_SPREAD_ANNOTATION))
     return matched.uid if matched is not None and matched.uid else pod.name

@@ -165,7 +165,7 @@ def _compute_entries(
     for number, subset in enumerate(subsets):
         pods = members.get(subset.name, ())
         before = old.get(subset.name)
-        entry = _entry(subset, pods, before, snapshot, tally)
+        entry = _build_entry(subset, pods, before, snapshot, tally)
         is_last = number == len(subsets) - 1
         late = () if is_last else _find_timed_out(pods, snapshot, tally)
         tally.timed_out |= {pod.name: pod for pod in late}
@@ -179,7 +179,7 @@ def _compute_entries(
 # ── slots ────────────────────────────────────────────────────────────────────
 
 
-def _entry(
+def _build_entry(
     subset: Subset,
     pods: Sequence[PodView],
     old: SubsetStatus | None,

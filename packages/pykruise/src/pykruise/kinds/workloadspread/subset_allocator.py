@@ -141,11 +141,11 @@ class _SlotUpdates:
         gone: set[str] = set()
         while names and (lacking := wanted - len(gone)) > 0:
             asked, names = names[:lacking], names[lacking:]
-            stay = await asyncio.gather(*(self._stays(view, name) for name in asked))
+            stay = await asyncio.gather(*(self._is_pod_active(view, name) for name in asked))
             gone |= {name for name, stays in zip(asked, stay, strict=True) if not stays}
         return gone
 
-    async def _stays(self, view: SpreadView, pod_name: str) -> bool:
+    async def _is_pod_active(self, view: SpreadView, pod_name: str) -> bool:
         try:
             pod = await self._reader.read_pod(view.namespace, pod_name)
         except KubeError as error:
@@ -164,7 +164,7 @@ class _SlotUpdates:
             entries = (
                 lists.get(request.version)
                 or view.list_entries(request.version)
-                or await self._fresh_list(view)
+                or await self._build_fresh_entries(view)
             )
             limit = await self._find_limit(view, entries, request)
             new = self._apply_request(entries, request, limit, going)
@@ -173,7 +173,7 @@ class _SlotUpdates:
                 changed[request.version] = new
         return changed
 
-    async def _fresh_list(self, view: SpreadView) -> list[SubsetStatus]:
+    async def _build_fresh_entries(self, view: SpreadView) -> list[SubsetStatus]:
         replicas = await read_replicas_for(view.subsets, view, self._reader)
         return make_fresh_entries(view.subsets, replicas=replicas)
 

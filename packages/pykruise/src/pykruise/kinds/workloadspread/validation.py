@@ -65,12 +65,12 @@ def errors_of(
     old: WorkloadSpreadSpec | None = None,
 ) -> list[Cause]:
     """Find all field errors. `has_target`: whether targetRef was set at all; `old`: the stored spec on an update."""
-    errors = [*_target_errors(spec, around, has_target=has_target)]
-    errors += _subsets_errors(spec, around)
+    errors = [*_find_target_errors(spec, around, has_target=has_target)]
+    errors += _find_subsets_errors(spec, around)
     if len(spec.subsets) > MOST_SUBSETS and (old is None or old.subsets != spec.subsets):
         errors.append(make_too_many_error("spec.subsets", len(spec.subsets), MOST_SUBSETS))
-    errors += _strategy_errors(spec)
-    errors += _filter_errors(spec)
+    errors += _find_strategy_errors(spec)
+    errors += _find_filter_errors(spec)
     if old is not None and has_target and target_of(old) != target_of(spec):
         detail = "group, kind and name of the workload cannot be changed"
         errors.append(make_invalid_error(TARGET, _format_target(spec), detail))
@@ -85,7 +85,7 @@ def _format_target(spec: WorkloadSpreadSpec) -> str:
 # ── targetRef ────────────────────────────────────────────────────────────────
 
 
-def _target_errors(
+def _find_target_errors(
     spec: WorkloadSpreadSpec, around: SpreadSurroundings, *, has_target: bool
 ) -> Iterator[Cause]:
     if not has_target:  # rule 1
@@ -126,7 +126,7 @@ def _describe_refusal(kind: GroupKind) -> str:
 # ── subsets ──────────────────────────────────────────────────────────────────
 
 
-def _subsets_errors(spec: WorkloadSpreadSpec, around: SpreadSurroundings) -> Iterator[Cause]:
+def _find_subsets_errors(spec: WorkloadSpreadSpec, around: SpreadSurroundings) -> Iterator[Cause]:
     if not spec.subsets:
         yield make_required_error("spec.subsets", "at least one subset is required")
         return
@@ -140,13 +140,13 @@ def _subsets_errors(spec: WorkloadSpreadSpec, around: SpreadSurroundings) -> Ite
                 f"{path}.name", subset.name, "two subsets have this name; each subset needs its own name"
             )
         seen.add(subset.name)
-        yield from _placement_errors(subset, path)
+        yield from _find_placement_errors(subset, path)
         if subset.patch is not None:
             yield from patch_errors(subset, around.target, path=f"{path}.patch")
-    yield from _limits_errors(spec)
+    yield from _find_limits_errors(spec)
 
 
-def _placement_errors(subset: Subset, path: str) -> Iterator[Cause]:
+def _find_placement_errors(subset: Subset, path: str) -> Iterator[Cause]:
     if subset.required_node_selector is not None:
         yield from find_node_term_errors(
             msgspec.to_builtins(subset.required_node_selector), f"{path}.requiredNodeSelector"
@@ -159,7 +159,7 @@ def _placement_errors(subset: Subset, path: str) -> Iterator[Cause]:
         yield from find_toleration_errors(msgspec.to_builtins(subset.tolerations), f"{path}.tolerations")
 
 
-def _limits_errors(spec: WorkloadSpreadSpec) -> Iterator[Cause]:
+def _find_limits_errors(spec: WorkloadSpreadSpec) -> Iterator[Cause]:
     """Yield the errors of rule 2.6, which stops at the first error, and rule 3."""
     limited = [
         (index, subset.max_replicas)
@@ -203,7 +203,7 @@ def _limits_errors(spec: WorkloadSpreadSpec) -> Iterator[Cause]:
 # ── scheduleStrategy, targetFilter ───────────────────────────────────────────
 
 
-def _strategy_errors(spec: WorkloadSpreadSpec) -> Iterator[Cause]:
+def _find_strategy_errors(spec: WorkloadSpreadSpec) -> Iterator[Cause]:
     strategy = spec.schedule_strategy or ScheduleStrategy()
     path = "spec.scheduleStrategy"
     if strategy.type not in ("", "Fixed", ADAPTIVE):
@@ -228,7 +228,7 @@ def _strategy_errors(spec: WorkloadSpreadSpec) -> Iterator[Cause]:
         yield make_invalid_error(f"{path}.adaptive.rescheduleCriticalSeconds", seconds, detail)
 
 
-def _filter_errors(spec: WorkloadSpreadSpec) -> Iterator[Cause]:
+def _find_filter_errors(spec: WorkloadSpreadSpec) -> Iterator[Cause]:
     if spec.target_filter is not None:
         selector = msgspec.to_builtins(spec.target_filter.selector)
         yield from find_label_selector_errors(selector, "spec.targetFilter")

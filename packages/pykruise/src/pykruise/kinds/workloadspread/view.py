@@ -107,7 +107,7 @@ def _derive_selector(spec: WorkloadSpreadSpec, _: Document) -> dict[str, Selecto
     return {"selector": EVERYTHING if wanted is None else selector_of(wanted)}
 
 
-def _target_index(spread: SpreadView) -> tuple[tuple[str, GroupKind, str], ...]:
+def _index_by_target(spread: SpreadView) -> tuple[tuple[str, GroupKind, str], ...]:
     target = spread.target
     return ((spread.namespace, *target),) if target is not None and not spread.is_deleting else ()
 
@@ -117,5 +117,5 @@ SPREAD_VIEWS: Final = Views[SpreadView](
     projector=lambda: Projector(
         SpreadView, read_spec=read_spec, status=WorkloadSpreadStatus, derived=_derive_selector
     ),
-    indexes={BY_TARGET: _target_index, BY_NAMESPACE: lambda spread: (spread.namespace,)},
+    indexes={BY_TARGET: _index_by_target, BY_NAMESPACE: lambda spread: (spread.namespace,)},
 )

@@ -91,7 +91,7 @@ def list_changed_tags(old: NodeImageView, new: NodeImageView) -> Iterator[tuple[
     """Images (name, tag) with a changed entry or status. A change of secrets or sandbox yields the tag EVERY_TAG."""
     for name in {**old.images, **new.images}:
         before, after = old.images.get(name), new.images.get(name)
-        if before is None or after is None or _pull_context_of(before) != _pull_context_of(after):
+        if before is None or after is None or _read_pull_context(before) != _read_pull_context(after):
             yield name, EVERY_TAG
             continue
         for tag in _find_differing_keys(
@@ -102,7 +102,7 @@ def list_changed_tags(old: NodeImageView, new: NodeImageView) -> Iterator[tuple[
         yield image.name, image.tag
 
 
-def _pull_context_of(image: ImageSpec) -> tuple[object, object]:
+def _read_pull_context(image: ImageSpec) -> tuple[object, object]:
     return image.pull_secrets or (), image.sandbox_config
 
 

@@ -55,10 +55,10 @@ def obstacle_of(
         names = [f"{secret.namespace}/{secret.name}" for secret in listed]
         failure = _explain_failure(entry, status, image, secrets=names, missing=())
         words = failure.message if names else f"{failure.message}; {_NO_SECRET}"
-        remedy = _remedy_of_no_job(entry, status, node.name, image, has_secrets=bool(names))
+        remedy = _describe_remedy_without_job(entry, status, node.name, image, has_secrets=bool(names))
         return Reason(failure.code, words, remedy)
     if status is None or not _has_begun(entry, status):
-        late_at = _late_at(entry)
+        late_at = _find_late_time(entry)
         if late_at is not None and now >= late_at:
             words = f"the agent of node {node.name} has not answered since {entry.created_at}"
             return Reason(Code.NO_AGENT, words, _AGENT.format(node.name))
@@ -69,7 +69,7 @@ def obstacle_of(
     if status.message:  # the agent tries again
         words = f"image {image.reference} is not pulled yet: {status.message}"
         if not entry.owner_references:
-            remedy = f"if that lasts, {_remedy_of_no_job(entry, status, node.name, image)}"
+            remedy = f"if that lasts, {_describe_remedy_without_job(entry, status, node.name, image)}"
             return Reason(Code.IMAGE_PULLING, words, remedy)
         return Reason(Code.IMAGE_PULLING, words, f"{_WHILE_IT_TRIES}{_offer_more_time(entry, status, now)}")
     return Reason(Code.IMAGE_PULLING, status.phase)
@@ -95,7 +95,7 @@ def _explain_failure(
 ) -> Reason:
     """Return the obstacle of a pull that failed: the limit that ended it, a missing secret, or the agent's message."""
     said = status.message or "the agent reported no reason"
-    if (ended := _limit_that_ended(entry, status)) is not None:
+    if (ended := _find_ending_limit(entry, status)) is not None:
         limit, seconds = ended
         words = f"image {image.reference} was not pulled within {limit} ({seconds} s): {said}"
         return Reason(Code.IMAGE_PULL, words, remedy_of_limit(limit))
@@ -119,12 +119,12 @@ _NO_SECRET: Final = (
 )
 
 
-def _remedy_of_no_job(
+def _describe_remedy_without_job(
     entry: TagSpec, status: TagStatus, node: str, image: ImageName, *, has_secrets: bool = True
 ) -> str:
     """Return the remedy for an entry that no job requested: a person wrote it into the NodeImage."""
     tag = f"tag {image.tag} of {image.name} in NodeImage {node}"
-    if (ended := _limit_that_ended(entry, status)) is not None:
+    if (ended := _find_ending_limit(entry, status)) is not None:
         field = f"pullPolicy.{ended[0].rpartition('.')[2]}"
         return f"raise {field} of {tag}, and raise version of this tag by 1{_PULLS_AGAIN.format(node)}"
     login = (
@@ -146,7 +146,7 @@ def remedy_of_limit(field: str) -> str:
     return f"create the job again with a higher {field}: the pull takes longer than this limit"
 
 
-def _limit_that_ended(entry: TagSpec, status: TagStatus) -> tuple[str, int] | None:
+def _find_ending_limit(entry: TagSpec, status: TagStatus) -> tuple[str, int] | None:
     """Return the field of a job and its value, when the pull ended because it took so long. None if the pull ended for
     another reason.
     """
@@ -166,7 +166,7 @@ def _limit_that_ended(entry: TagSpec, status: TagStatus) -> tuple[str, int] | No
     return None
 
 
-def _late_at(entry: TagSpec) -> Instant | None:
+def _find_late_time(entry: TagSpec) -> Instant | None:
     """Time from which an agent that has not begun with the entry is late; None if the entry has no valid creation
     time.
     """
@@ -180,7 +180,7 @@ def find_next_late_time(asked: Iterable[tuple[NodeImageView, ImageName]], *, now
         time
         for node, image in asked
         if (entry := node.find_entry(image)) is not None and not _has_begun(entry, node.statuses.get(image))
-        if (time := _late_at(entry)) is not None and time > now
+        if (time := _find_late_time(entry)) is not None and time > now
     )
     return min(times, default=None)
 

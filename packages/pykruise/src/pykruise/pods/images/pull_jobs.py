@@ -174,7 +174,7 @@ def project_pull_job(raw: bytes | msgspec.Raw) -> PullJobView:
         generation=meta.generation,
         labels=meta.labels or {},
         finalizers=meta.finalizers or (),
-        controller=_controller_of(owner),
+        controller=_build_controller(owner),
         controller_uid=owner.uid if owner is not None else "",
         is_deleting=meta.deletion_timestamp is not None,
         spec=None if problem else spec,
@@ -210,7 +210,7 @@ def pull_problem(spec: PullSpec, images: Mapping[str, str]) -> str:
     return ""
 
 
-def _controller_of(owner: _Owner | None) -> ControllerView | None:
+def _build_controller(owner: _Owner | None) -> ControllerView | None:
     if owner is None:
         return None
     return ControllerView(owner.api_version.rpartition("/")[0], owner.kind, owner.name, owner.uid)
@@ -242,7 +242,7 @@ def is_pull_job(ref: ObjectReference) -> bool:
 def find_changed_images(new: Mapping[str, Any], olds: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """Container → image, for `new` containers that at least one old template lacks or has with another image."""
     images: dict[str, str] = {}
-    for container in _containers_of(new):
+    for container in _list_containers(new):
         name, image = container.get("name"), container.get("image")
         if not isinstance(name, str) or not isinstance(image, str) or not image:
             continue
@@ -250,7 +250,7 @@ def find_changed_images(new: Mapping[str, Any], olds: Sequence[Mapping[str, Any]
             next(
                 (
                     container.get("image")
-                    for container in _containers_of(old)
+                    for container in _list_containers(old)
                     if container.get("name") == name
                 ),
                 None,
@@ -267,10 +267,10 @@ def find_changed_volume_images(new: Mapping[str, Any], olds: Sequence[Mapping[st
 
     The names end with IMAGE_VOLUME, so they never equal a container's name. Empty references are ignored.
     """
-    before = [set(_volume_images_of(old).values()) for old in olds]
+    before = [set(_read_volume_images(old).values()) for old in olds]
     return {
         f"{name}{IMAGE_VOLUME}": image
-        for name, image in _volume_images_of(new).items()
+        for name, image in _read_volume_images(new).items()
         if any(image not in images for images in before)
     }
 
@@ -278,7 +278,7 @@ def find_changed_volume_images(new: Mapping[str, Any], olds: Sequence[Mapping[st
 IMAGE_VOLUME: Final = ".volume"
 
 
-def _volume_images_of(template: Mapping[str, Any]) -> dict[str, str]:
+def _read_volume_images(template: Mapping[str, Any]) -> dict[str, str]:
     images: dict[str, str] = {}
     for volume in (template.get("spec") or {}).get("volumes") or ():
         source = volume.get("image") if isinstance(volume, Mapping) else None
@@ -288,7 +288,7 @@ def _volume_images_of(template: Mapping[str, Any]) -> dict[str, str]:
     return images
 
 
-def _containers_of(template: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+def _list_containers(template: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     containers: Sequence[Mapping[str, Any]] = (template.get("spec") or {}).get("containers") or ()
     return containers
 

@@ -72,15 +72,15 @@ def find_image_errors(image: str, path: str) -> Iterator[Cause]:
 
 def pull_errors(spec: PullSpec, given: Mapping[str, Any]) -> Iterator[Cause]:
     """Errors of the spec, which was read from `given`, except those of its images."""
-    yield from _selector_errors(spec, given)
+    yield from _find_selector_errors(spec, given)
     try:
         parallelism_of(spec.parallelism)
     except ValueError as error:
         yield make_invalid_error("spec.parallelism", spec.parallelism, str(error))
-    yield from _completion_errors(spec)
+    yield from _find_completion_errors(spec)
 
 
-def _selector_errors(spec: PullSpec, given: Mapping[str, Any]) -> Iterator[Cause]:
+def _find_selector_errors(spec: PullSpec, given: Mapping[str, Any]) -> Iterator[Cause]:
     chosen = spec.selector
     if chosen is not None:
         path = "spec.selector"
@@ -91,17 +91,17 @@ def _selector_errors(spec: PullSpec, given: Mapping[str, Any]) -> Iterator[Cause
                 given.get("selector"),
                 "names cannot be set together with matchLabels or matchExpressions",
             )
-        yield from _label_errors(chosen.match_labels, chosen.match_expressions, path)
+        yield from _find_label_errors(chosen.match_labels, chosen.match_expressions, path)
         for number, name in _find_repeated(chosen.names or ()):
             yield make_duplicate_error(f"{path}.names[{number}]", name)
     pods = spec.pod_selector
     if pods is not None:
         if chosen is not None:
             yield make_forbidden_error("spec.podSelector", "cannot be set together with selector")
-        yield from _label_errors(pods.match_labels, pods.match_expressions, "spec.podSelector")
+        yield from _find_label_errors(pods.match_labels, pods.match_expressions, "spec.podSelector")
 
 
-def _label_errors(labels: Any, expressions: Any, path: str) -> Iterator[Cause]:
+def _find_label_errors(labels: Any, expressions: Any, path: str) -> Iterator[Cause]:
     document = {"matchLabels": labels, "matchExpressions": msgspec.to_builtins(expressions)}
     try:
         parse_selector(document)
@@ -117,7 +117,7 @@ def _find_repeated(names: Sequence[str]) -> Iterator[tuple[int, str]]:
         seen.add(name)
 
 
-def _completion_errors(spec: PullSpec) -> Iterator[Cause]:
+def _find_completion_errors(spec: PullSpec) -> Iterator[Cause]:
     policy, path = spec.completion_policy, "spec.completionPolicy"
     deadline_s, ttl_s = policy.active_deadline_seconds, policy.ttl_seconds_after_finished
     if policy.type not in ("", *COMPLETION_TYPES):

@@ -86,7 +86,7 @@ def judge_containers(
     except AnnotationError as error:
         return CompletionVerdict(is_complete=False, because=str(error), is_broken=True)
     if state.update_env_from_metadata and settings.env_from_metadata:
-        verdict = _environment_verdict(pod, meta)
+        verdict = _judge_environment(pod, meta)
         if not verdict.is_complete:
             return verdict
     if state.update_resources and settings.vertical_scaling:
@@ -97,10 +97,10 @@ def judge_containers(
     changed_sidecar = any(sidecar.name in state.image_records for sidecar in pod.sidecars)
     if meta is not None and not changed_sidecar and is_running_as_specified(pod, meta):
         return _COMPLETE
-    return _images_verdict(pod, state, now=now)
+    return _judge_images(pod, state, now=now)
 
 
-def _environment_verdict(pod: UpdatablePod, meta: Mapping[str, ContainerMeta] | None) -> CompletionVerdict:
+def _judge_environment(pod: UpdatablePod, meta: Mapping[str, ContainerMeta] | None) -> CompletionVerdict:
     if meta is None:
         return _make_waiting_verdict("the agent on the node has not reported the containers' environment yet")
     if name := find_lacking_environment(pod, meta):
@@ -121,7 +121,7 @@ def _check_resources(pod: UpdatablePod) -> CompletionVerdict:
     )
 
 
-def _images_verdict(pod: UpdatablePod, state: UpdateState, *, now: Instant) -> CompletionVerdict:
+def _judge_images(pod: UpdatablePod, state: UpdateState, *, now: Instant) -> CompletionVerdict:
     """Verdict of the first incomplete container, with the earliest time of the next check."""
     live = {container.name: container for container in list_running_containers(pod)}
     statuses = list_running_statuses(pod)

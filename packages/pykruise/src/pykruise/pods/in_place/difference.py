@@ -115,7 +115,7 @@ def _compare_templates(
                 has_metadata = True
             case ("spec", "containers", int(index), "image"), "changed":
                 image = new["spec"]["containers"][index]["image"]
-                images[_container_name(old, index)] = _require_text(image, "an image")
+                images[_read_container_name(old, index)] = _require_text(image, "an image")
             case ("spec", "initContainers", int(index), "image"), "changed" if _is_sidecar(new, index):
                 sidecar = new["spec"]["initContainers"][index]
                 images[_require_text(sidecar["name"], "a container's name")] = _require_text(
@@ -126,20 +126,20 @@ def _compare_templates(
                 "changed",
             ) if settings.vertical_scaling and bound in BOUNDS and resource in RESIZABLE:
                 amount = compute_effective_resources(new["spec"]["containers"][index])[bound][resource]
-                bounds = resources.setdefault(_container_name(old, index), {})
+                bounds = resources.setdefault(_read_container_name(old, index), {})
                 bounds.setdefault(bound, {})[resource] = str(amount)
             case (
                 ("spec", "resources", str(bound), str(resource)),
                 "changed" | "added",
             ) if settings.can_resize_pods and bound in BOUNDS and resource in RESIZABLE:
-                amount = _pod_resources_of(new)[bound][resource]
+                amount = _compute_pod_resources(new)[bound][resource]
                 bounds = resources.setdefault(WHOLE_POD, {})
                 bounds.setdefault(bound, {})[resource] = str(amount)
             case _:
                 return NotInPlace(_explain_obstacle(change, settings))
-    if resources and _qos_of(old) != _qos_of(new):
+    if resources and _compute_qos(old) != _compute_qos(new):
         return NotInPlace(
-            f"the QoS class would change from {_qos_of(old)} to {_qos_of(new)}; "
+            f"the QoS class would change from {_compute_qos(old)} to {_compute_qos(new)}; "
             "Kubernetes does not allow this for a running pod"
         )
     changed: UpdateSpec = msgspec.structs.replace(spec, images=images, resources=resources)
@@ -151,11 +151,11 @@ def _compare_templates(
     return _with_metadata(changed, read_pod_metadata(old), read_pod_metadata(new), sources)
 
 
-def _qos_of(template: Document) -> str:
+def _compute_qos(template: Document) -> str:
     return qos_of(template["spec"])
 
 
-def _pod_resources_of(template: Document) -> Document:
+def _compute_pod_resources(template: Document) -> Document:
     """`spec.resources` that a pod of the template gets; empty if the pod gets none."""
     spec: Document = {
         **template["spec"],
@@ -168,7 +168,7 @@ def _pod_resources_of(template: Document) -> Document:
     return spec.get("resources") or {}
 
 
-def _container_name(template: Document, index: int) -> str:
+def _read_container_name(template: Document, index: int) -> str:
     return _require_text(template["spec"]["containers"][index]["name"], "a container's name")
 
 
@@ -257,7 +257,7 @@ def _with_requests(template: Document) -> Document:
     ]
     spec = {**template["spec"], "containers": containers}
     if spec.get("resources"):
-        spec["resources"] = _pod_resources_of(template)
+        spec["resources"] = _compute_pod_resources(template)
     return {**template, "spec": spec}
 
 

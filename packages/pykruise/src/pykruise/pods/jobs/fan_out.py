@@ -242,7 +242,7 @@ def _decide_after_end(
     *,
     now: Instant,
 ) -> FanOutDecision:
-    stop = _to_stop(targets, all_active=run.has_failed)
+    stop = _select_to_stop(targets, all_active=run.has_failed)
     if policy.ttl_s is None or not policy.ends:
         return FanOutDecision(
             stop=stop, waiting=_find_held_targets(targets, policy, TargetHold.OVER), counts=counts
@@ -262,7 +262,7 @@ def _decide_at_end(
 ) -> FanOutDecision:
     return FanOutDecision(
         finish=finish,
-        stop=_to_stop(targets, all_active=finish.is_failure),
+        stop=_select_to_stop(targets, all_active=finish.is_failure),
         waiting=_find_held_targets(targets, policy, TargetHold.OVER),
         requeue_after_s=policy.ttl_s if policy.ends else None,
         counts=counts,
@@ -281,10 +281,10 @@ def _decide_running(
         del held[name]
     return FanOutDecision(
         start=tuple(pending[:room]),
-        stop=_to_stop(targets, all_active=False),
+        stop=_select_to_stop(targets, all_active=False),
         waiting=held,
         exceeds_parallelism=policy.parallelism is not None and counts.active > policy.parallelism,
-        requeue_after_s=_seconds_until_deadline(policy, run, now=now),
+        requeue_after_s=_compute_seconds_until_deadline(policy, run, now=now),
         counts=counts,
     )
 
@@ -293,7 +293,7 @@ def _can_start(target: FanOutTarget, policy: JobPolicy) -> bool:
     return target.is_wanted and (target.state is TargetState.PENDING or _is_retried(target, policy))
 
 
-def _to_stop(targets: Sequence[FanOutTarget], *, all_active: bool) -> tuple[str, ...]:
+def _select_to_stop(targets: Sequence[FanOutTarget], *, all_active: bool) -> tuple[str, ...]:
     """Unwanted active targets, or all active ones. Wanted failing targets continue, so that people can examine them."""
     return tuple(
         target.name
@@ -314,7 +314,7 @@ def _find_held_targets(
     }
 
 
-def _seconds_until_deadline(policy: JobPolicy, run: JobRun, *, now: Instant) -> float | None:
+def _compute_seconds_until_deadline(policy: JobPolicy, run: JobRun, *, now: Instant) -> float | None:
     if policy.deadline_s is None or not policy.ends:
         return None
     return run.started_at + policy.deadline_s - now
@@ -350,7 +350,7 @@ def explain_pause(policy: JobPolicy, run: JobRun, *, field: str, now: Instant) -
     """Return why a paused job starts nothing. The deadline continues during a pause, so a job that is resumed after it
     ends at once. `field`: path of the deadline.
     """
-    paused, left = HELD[TargetHold.PAUSED], _seconds_until_deadline(policy, run, now=now)
+    paused, left = HELD[TargetHold.PAUSED], _compute_seconds_until_deadline(policy, run, now=now)
     if left is None:
         return paused
     ends = format_time(now + left)

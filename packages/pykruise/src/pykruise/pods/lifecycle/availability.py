@@ -43,7 +43,7 @@ def find_next_late_time(pods: Iterable[PodView], *, now: Instant) -> Instant | N
     """Earliest time at which the creation or the end of one of the pods becomes overdue; None if there is no such
     time.
     """
-    times = (time for pod in pods if (time := _late_at(pod)) is not None)
+    times = (time for pod in pods if (time := _find_late_time(pod)) is not None)
     return min((item for item in times if item > now), default=None)
 
 
@@ -70,7 +70,7 @@ def find_next_available_time(
     return min(at, now + CLOCK_CHECK_S) if max(since) > now else at
 
 
-def _late_at(pod: PodView) -> Instant | None:
+def _find_late_time(pod: PodView) -> Instant | None:
     if pod.ends_at is not None and pod.node_name:
         return pod.ends_at + ENDED_IN_S
     if not pod.node_name and pod.created_at is not None and pod.find_condition("PodScheduled") is None:

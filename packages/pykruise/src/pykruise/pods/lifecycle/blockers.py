@@ -141,10 +141,10 @@ def find_next_blocker_time(pods: Iterable[PodView], *, now: Instant) -> Instant 
 
 def has_new_obstacle(old: PodView, new: PodView) -> bool:
     """Whether a pod's obstacle changed in a detail that messages name: an image, a container, a node."""
-    return old is not new and _obstacles_in(old) != _obstacles_in(new)
+    return old is not new and _list_obstacle_facts(old) != _list_obstacle_facts(new)
 
 
-def _obstacles_in(pod: PodView) -> tuple[object, ...]:
+def _list_obstacle_facts(pod: PodView) -> tuple[object, ...]:
     """Facts that identify a pod's obstacles. Kubelets report one image failure with two alternating words, which
     count as equal.
     """
@@ -248,7 +248,7 @@ def _find_open_finalizers(pod: PodView) -> Reason | None:
     )
 
 
-def _held_back(pod: PodView) -> frozenset[str]:
+def _find_held_containers(pod: PodView) -> frozenset[str]:
     """Names of the containers that cannot start yet, because a container with a higher launch priority is not ready."""
     unready = {status.name for status in pod.container_statuses if not status.ready}
     priorities = {
@@ -263,7 +263,7 @@ def _held_back(pod: PodView) -> frozenset[str]:
 
 
 def _find_container_obstacle(pod: PodView, correction: Correction) -> Reason | None:
-    later = _held_back(pod)
+    later = _find_held_containers(pod)
     for status in (*pod.init_statuses, *pod.container_statuses):
         if status.name in later:
             continue
@@ -416,7 +416,7 @@ def _find_readiness_obstacle(
             because = f"must be ready for {min_ready_seconds} s (until {format_time(until)})"
             return Reason(Code.MIN_READY_SECONDS, because)
         return None if pod.is_serving else Reason(Code.LIFECYCLE, f"is in state {pod.state}")
-    later = _held_back(pod)
+    later = _find_held_containers(pod)
     starting = next(
         (status.waiting for status in pod.container_statuses if status.waiting and status.name not in later),
         "",
@@ -448,7 +448,7 @@ def _find_readiness_obstacle(
             f"its node {pod.node_name} does not answer{since}",
             f"bring {pod.node_name} back, or delete the node: its pods are then replaced",
         )
-    what = f"{_named(unready)} not ready" if unready else "the containers are not ready"
+    what = f"{_format_containers(unready)} not ready" if unready else "the containers are not ready"
     container = unready[0] if unready else ""
     log = read_log(pod.namespace, pod.name, container)
     correct = f"{log}, and correct the problem that its readiness probe reports"
@@ -508,7 +508,7 @@ def unready_containers(pod: PodView) -> list[str]:
     """Names of the containers, native sidecars included, that keep the pod from being ready. Containers that start
     only after one of these are left out.
     """
-    later, sidecars = _held_back(pod), {sidecar.name for sidecar in pod.sidecars}
+    later, sidecars = _find_held_containers(pod), {sidecar.name for sidecar in pod.sidecars}
     statuses: list[ContainerStatusFacts] = [
         *(status for status in pod.init_statuses if status.name in sidecars),
         *pod.container_statuses,
@@ -516,7 +516,7 @@ def unready_containers(pod: PodView) -> list[str]:
     return [status.name for status in statuses if not status.ready and status.name not in later]
 
 
-def _named(containers: list[str]) -> str:
+def _format_containers(containers: list[str]) -> str:
     names = ", ".join(containers)
     return "containers " + names + " are" if len(containers) > 1 else f"container {names} is"
 

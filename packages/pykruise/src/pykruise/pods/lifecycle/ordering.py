@@ -66,7 +66,7 @@ def compute_spread_ranks(
     With constraints all topologies count, weighted by the logarithm of the number of their values. Without
     constraints, pods that share a node rank above pods that are alone on their node.
     """
-    same_node = _same_node_ranks(pods)
+    same_node = _compute_same_node_ranks(pods)
     if not topology_keys:
         return same_node
     ranks: defaultdict[str, float] = defaultdict(float)
@@ -87,7 +87,7 @@ def compute_spread_ranks(
     return ranks
 
 
-def _same_node_ranks(pods: Sequence[PodView]) -> dict[str, float]:
+def _compute_same_node_ranks(pods: Sequence[PodView]) -> dict[str, float]:
     nodes: defaultdict[str, list[PodView]] = defaultdict(list)
     for pod in _sort_by_rank(pods, {}):
         if pod.node_name:
@@ -183,15 +183,15 @@ def sort_by_ordered_keys(pods: Sequence[PodView], ordered_keys: Sequence[str]) -
     levels: dict[str, int] = {}
     for level, key in enumerate(ordered_keys):
         levels.setdefault(key, level)
-    return sorted(pods, key=lambda pod: _level_of(pod, levels))
+    return sorted(pods, key=lambda pod: _compute_level(pod, levels))
 
 
-def _level_of(pod: PodView, levels: Mapping[str, int]) -> tuple[int, int]:
+def _compute_level(pod: PodView, levels: Mapping[str, int]) -> tuple[int, int]:
     level, key = min(((levels[key], key) for key in pod.labels if key in levels), default=(-1, ""))
-    return level, -_trailing_number(pod.labels.get(key, ""))
+    return level, -_parse_trailing_number(pod.labels.get(key, ""))
 
 
-def _trailing_number(text: str) -> int:
+def _parse_trailing_number(text: str) -> int:
     digits = text[len(text.rstrip("0123456789")) :].lstrip("0")
     number = int(digits or "0")
     return number if number <= _INT64_MAX else 0
@@ -240,10 +240,10 @@ def _scatter_one(
     all_matched -= 1
     rest = 0
     if _to_float32(all_others / all_matched) >= _to_float32(len(others) / len(matched)):
-        size, other_size = _group_sizes(len(matched), len(others))
+        size, other_size = _compute_group_sizes(len(matched), len(others))
         groups = min(len(matched), len(others))
     else:
-        size, other_size = _group_sizes(all_matched, all_others)
+        size, other_size = _compute_group_sizes(all_matched, all_others)
         groups = min(len(matched) // size, len(others) // other_size)
         rest = len(others) - groups * other_size
     result, others = others[:rest], others[rest:]
@@ -253,7 +253,7 @@ def _scatter_one(
     return [*result, *matched[groups * size :], *others[groups * other_size :], last]
 
 
-def _group_sizes(first_count: int, second_count: int) -> tuple[int, int]:
+def _compute_group_sizes(first_count: int, second_count: int) -> tuple[int, int]:
     """Sizes of the two parts of one group, half rounded away from zero."""
     smaller = min(first_count, second_count)
     return (2 * first_count + smaller) // (2 * smaller), (2 * second_count + smaller) // (2 * smaller)

@@ -108,9 +108,9 @@ def find_next_state(
             return LifecycleState.NORMAL if _may_become_normal(pod, lifecycle) else None
         case LifecycleState.PREPARING_UPDATE if is_updated:
             # The update was rolled back before the hook was removed.
-            return _state_after_update(pod, lifecycle)
+            return _choose_state_after_update(pod, lifecycle)
         case LifecycleState.UPDATING if is_update_complete:
-            return _state_after_update(pod, lifecycle)
+            return _choose_state_after_update(pod, lifecycle)
         case LifecycleState.UPDATED:
             hook = lifecycle.in_place_update if lifecycle else None
             return LifecycleState.NORMAL if hook is None or is_all_hooked(hook, pod) else None
@@ -125,7 +125,7 @@ def _may_become_normal(pod: PodView, lifecycle: Lifecycle | None) -> bool:
     return is_all_hooked(hook, pod)
 
 
-def _state_after_update(pod: PodView, lifecycle: Lifecycle | None) -> LifecycleState:
+def _choose_state_after_update(pod: PodView, lifecycle: Lifecycle | None) -> LifecycleState:
     if lifecycle is not None and not is_all_hooked(lifecycle.in_place_update, pod):
         return LifecycleState.UPDATED
     return LifecycleState.NORMAL

@@ -49,7 +49,7 @@ def compute_conditions_after(
 ) -> tuple[list[Document], list[MarkConflict]]:
     """Conditions whose status or message must change, and the probes that conflict with another one."""
     first, losers = choose_by_type((outcome.probe.pod_condition_type, outcome) for outcome in outcomes)
-    changed = (_changed(pod, type_, outcome.state) for type_, outcome in first.items())
+    changed = (_build_changed_condition(pod, type_, outcome.state) for type_, outcome in first.items())
     conflicts = [MarkConflict(loser, first[type_]) for type_, loser in losers]
     return [condition for condition in changed if condition is not None], conflicts
 
@@ -70,7 +70,7 @@ def choose_by_type(probes: Iterable[tuple[str, T]]) -> tuple[dict[str, T], list[
     return first, others
 
 
-def _changed(pod: PodView, type_: str, state: ProbeState) -> Document | None:
+def _build_changed_condition(pod: PodView, type_: str, state: ProbeState) -> Document | None:
     status = "True" if state.state == SUCCEEDED else "False"
     before = pod.find_condition(type_)
     if before is not None and (before.status, before.message) == (status, state.message):

@@ -66,7 +66,9 @@ def obstacle_of(
         )
         return Reason(Code.PROBE_FAILS, said)
     missing = _find_missing(probes, states)
-    late = [probe.name for probe in missing if (time := _late_at(pod, probe)) is not None and now >= time]
+    late = [
+        probe.name for probe in missing if (time := _find_late_time(pod, probe)) is not None and now >= time
+    ]
     if late:
         words = f"the agent of node {pod.node_name} has not run probe {', '.join(late)}"
         remedy = f"start the agent on node {pod.node_name}, or bring the node back"
@@ -150,7 +152,7 @@ def find_next_late_time(probed: Iterable[Probed], *, now: Instant) -> Instant | 
         time
         for pod, probes, states in probed
         for probe in _find_missing(probes, states)
-        if (time := _late_at(pod, probe)) is not None and time > now
+        if (time := _find_late_time(pod, probe)) is not None and time > now
     )
     blocked_at = find_next_blocker_time((pod for pod, _, _ in probed), now=now)
     return min((*times, *(() if blocked_at is None else (blocked_at,))), default=None)
@@ -161,7 +163,7 @@ def _find_missing(probes: Sequence[NamedProbe], states: Sequence[ProbeState]) ->
     return [probe for probe in probes if probe.name not in known]
 
 
-def _late_at(pod: PodView, probe: NamedProbe) -> Instant | None:
+def _find_late_time(pod: PodView, probe: NamedProbe) -> Instant | None:
     """Return the time at which the agent is late with the probe. The delay of the probe counts from the start of the
     container, so it ends at the latest so many seconds after the pod became ready.
     """

@@ -76,26 +76,26 @@ def add_defaults(
     for field, policy in (("containers", pull_policy), ("initContainers", pull_policy_of_image)):
         if spec.get(field):
             spec[field] = [
-                _default_container(item, pull_policy=policy, on_host=on_host) for item in spec[field]
+                _fill_container_defaults(item, pull_policy=policy, on_host=on_host) for item in spec[field]
             ]
     if spec.get("ephemeralContainers"):
         spec["ephemeralContainers"] = [
-            _default_contents(container, on_host=False) for container in spec["ephemeralContainers"]
+            _fill_contents_defaults(container, on_host=False) for container in spec["ephemeralContainers"]
         ]
     if spec.get("volumes"):
-        spec["volumes"] = [_default_volume(volume) for volume in spec["volumes"]]
+        spec["volumes"] = [_fill_volume_defaults(volume) for volume in spec["volumes"]]
     defaults["spec"] = spec
     return defaults
 
 
 def add_container_defaults(container: Mapping[str, Any], *, probes: Sequence[str] = _PROBES) -> Document:
     """A single container with its defaults; only probes that the container has get defaults."""
-    return _default_container(container, pull_policy=pull_policy_of_image, on_host=False, probes=probes)
+    return _fill_container_defaults(container, pull_policy=pull_policy_of_image, on_host=False, probes=probes)
 
 
 def add_volume_defaults(volume: Mapping[str, Any]) -> Document:
     """A volume with its defaults. A volume without a source becomes an emptyDir."""
-    return _default_volume(volume)
+    return _fill_volume_defaults(volume)
 
 
 def add_claim_defaults(claim: Mapping[str, Any]) -> Document:
@@ -111,7 +111,7 @@ def _drop_empty(values: Mapping[str, Any]) -> Document:
     return {field: value for field, value in values.items() if value is not None and value != ""}
 
 
-def _default_container(
+def _fill_container_defaults(
     container: Mapping[str, Any],
     *,
     pull_policy: Callable[[str], str],
@@ -123,24 +123,24 @@ def _default_container(
         "terminationMessagePath": "/dev/termination-log",
         "terminationMessagePolicy": "File",
     }
-    return {**defaults, **_default_contents(_drop_empty(container), on_host=on_host, probes=probes)}
+    return {**defaults, **_fill_contents_defaults(_drop_empty(container), on_host=on_host, probes=probes)}
 
 
-def _default_contents(
+def _fill_contents_defaults(
     container: Mapping[str, Any], *, on_host: bool, probes: Sequence[str] = _PROBES
 ) -> Document:
     """Set the defaults that ephemeral containers receive too."""
     contents: Document = {**container, **_round_resources(container)}
     if contents.get("ports"):
-        contents["ports"] = [_default_port(port, on_host=on_host) for port in contents["ports"]]
+        contents["ports"] = [_fill_port_defaults(port, on_host=on_host) for port in contents["ports"]]
     if contents.get("env"):
-        contents["env"] = [_default_env(entry) for entry in contents["env"]]
+        contents["env"] = [_fill_env_defaults(entry) for entry in contents["env"]]
     for field in probes:
         if contents.get(field) is not None:
-            contents[field] = {**_PROBE, **_default_handler(contents[field])}
+            contents[field] = {**_PROBE, **_fill_handler_defaults(contents[field])}
     if contents.get("lifecycle"):
         contents["lifecycle"] = {
-            turn: _default_handler(handler)
+            turn: _fill_handler_defaults(handler)
             if isinstance(handler, Mapping)
             else handler  # stopSignal is a string
             for turn, handler in contents["lifecycle"].items()
@@ -148,26 +148,26 @@ def _default_contents(
     return contents
 
 
-def _default_port(port: Mapping[str, Any], *, on_host: bool) -> Document:
+def _fill_port_defaults(port: Mapping[str, Any], *, on_host: bool) -> Document:
     result: Document = {"protocol": "TCP", **_drop_empty(port)}
     if on_host and not result.get("hostPort"):
         result["hostPort"] = result.get("containerPort")
     return result
 
 
-def _default_env(entry: Mapping[str, Any]) -> Document:
+def _fill_env_defaults(entry: Mapping[str, Any]) -> Document:
     source = entry.get("valueFrom")
-    return {**entry, "valueFrom": _default_field_source(source)} if source else dict(entry)
+    return {**entry, "valueFrom": _fill_field_source_defaults(source)} if source else dict(entry)
 
 
-def _default_field_source(source: Mapping[str, Any]) -> Document:
+def _fill_field_source_defaults(source: Mapping[str, Any]) -> Document:
     reference = source.get("fieldRef")
     if not reference:
         return dict(source)
     return {**source, "fieldRef": {"apiVersion": "v1", **_drop_empty(reference)}}
 
 
-def _default_handler(handler: Mapping[str, Any]) -> Document:
+def _fill_handler_defaults(handler: Mapping[str, Any]) -> Document:
     request = handler.get("httpGet")
     if not request:
         return dict(handler)
@@ -194,7 +194,7 @@ def _round_up(amount: Any) -> Any:
         return amount  # validation reports the error
 
 
-def _default_volume(volume: Mapping[str, Any]) -> Document:
+def _fill_volume_defaults(volume: Mapping[str, Any]) -> Document:
     result = _drop_empty(volume)
     if not any(field != "name" for field in result):
         return {**result, "emptyDir": {}}
@@ -204,23 +204,23 @@ def _default_volume(volume: Mapping[str, Any]) -> Document:
         if result.get(field) is not None:
             result[field] = {"defaultMode": FILE_MODE, **result[field]}
     if result.get("downwardAPI"):
-        result["downwardAPI"] = _default_items(result["downwardAPI"])
+        result["downwardAPI"] = _fill_items_defaults(result["downwardAPI"])
     if result.get("projected"):
-        sources = [_default_projection(source) for source in result["projected"].get("sources") or ()]
+        sources = [_fill_projection_defaults(source) for source in result["projected"].get("sources") or ()]
         result["projected"] = {**result["projected"], "sources": sources}
     return result
 
 
-def _default_projection(source: Mapping[str, Any]) -> Document:
+def _fill_projection_defaults(source: Mapping[str, Any]) -> Document:
     projection: Document = dict(source)
     if token := projection.get("serviceAccountToken"):
         projection["serviceAccountToken"] = {"expirationSeconds": TOKEN_SECONDS, **token}
     if projection.get("downwardAPI"):
-        projection["downwardAPI"] = _default_items(projection["downwardAPI"])
+        projection["downwardAPI"] = _fill_items_defaults(projection["downwardAPI"])
     return projection
 
 
-def _default_items(holder: Mapping[str, Any]) -> Document:
+def _fill_items_defaults(holder: Mapping[str, Any]) -> Document:
     if not holder.get("items"):
         return dict(holder)
-    return {**holder, "items": [_default_field_source(item) for item in holder["items"]]}
+    return {**holder, "items": [_fill_field_source_defaults(item) for item in holder["items"]]}

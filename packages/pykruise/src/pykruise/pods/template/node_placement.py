@@ -178,13 +178,13 @@ def request_of(spec: Mapping[str, Any]) -> Request:
     result: dict[str, Fraction] = {}
     together: dict[str, Fraction] = {}
     for container in spec.get("initContainers") or ():
-        own = _requests_of(container)
+        own = _read_requests(container)
         if container.get("restartPolicy") == "Always":
             together = _add_up(together, own)
             own = {}
         result = _take_maxima(result, _add_up(together, own))
     for container in spec.get("containers") or ():
-        together = _add_up(together, _requests_of(container))
+        together = _add_up(together, _read_requests(container))
     result = _add_up(_take_maxima(result, together), _parse_amounts(spec.get("overhead")))
     return {name: amount for name, amount in result.items() if amount > 0}
 
@@ -204,7 +204,7 @@ def find_shortage(request: Request, node: NodeView) -> NodeObstacle | None:
     return None
 
 
-def _requests_of(container: Mapping[str, Any]) -> dict[str, Fraction]:
+def _read_requests(container: Mapping[str, Any]) -> dict[str, Fraction]:
     """A limit without a request counts as a request. Kubernetes' defaults of pods have the same rule."""
     resources = container.get("resources") or {}
     return _parse_amounts({**(resources.get("limits") or {}), **(resources.get("requests") or {})})
@@ -233,13 +233,13 @@ _NOTHING: Final = Fraction(0)
 def _add_up(*amounts: Mapping[str, Fraction]) -> dict[str, Fraction]:
     return {
         name: sum((amount.get(name, Fraction(0)) for amount in amounts), Fraction(0))
-        for name in _names_of(amounts)
+        for name in _list_names(amounts)
     }
 
 
 def _take_maxima(*amounts: Mapping[str, Fraction]) -> dict[str, Fraction]:
-    return {name: max(amount.get(name, Fraction(0)) for amount in amounts) for name in _names_of(amounts)}
+    return {name: max(amount.get(name, Fraction(0)) for amount in amounts) for name in _list_names(amounts)}
 
 
-def _names_of(amounts: Iterable[Mapping[str, Fraction]]) -> set[str]:
+def _list_names(amounts: Iterable[Mapping[str, Fraction]]) -> set[str]:
     return {name for amount in amounts for name in amount}

@@ -29,12 +29,12 @@ Document = Mapping[str, Any]
 def find_node_term_errors(term: Document, path: str) -> Iterator[Cause]:
     """Errors of a NodeSelectorTerm."""
     for index, item in enumerate(term.get("matchExpressions") or ()):
-        yield from _expression_errors(item, f"{path}.matchExpressions[{index}]")
+        yield from _find_expression_errors(item, f"{path}.matchExpressions[{index}]")
     for index, item in enumerate(term.get("matchFields") or ()):
-        yield from _field_errors(item, f"{path}.matchFields[{index}]")
+        yield from _find_field_errors(item, f"{path}.matchFields[{index}]")
 
 
-def _expression_errors(errors: Document, path: str) -> Iterator[Cause]:
+def _find_expression_errors(errors: Document, path: str) -> Iterator[Cause]:
     operator, values = errors.get("operator") or "", errors.get("values") or ()
     match operator:
         case "In" | "NotIn" if not values:
@@ -59,7 +59,7 @@ def _expression_errors(errors: Document, path: str) -> Iterator[Cause]:
                 yield make_invalid_error(f"{path}.values[{index}]", value, problem)
 
 
-def _field_errors(errors: Document, path: str) -> Iterator[Cause]:
+def _find_field_errors(errors: Document, path: str) -> Iterator[Cause]:
     operator, values = errors.get("operator") or "", errors.get("values") or ()
     if operator not in ("In", "NotIn"):
         yield make_invalid_error(f"{path}.operator", operator, "not a valid selector operator")
@@ -84,10 +84,10 @@ def find_preferred_terms_errors(terms: Sequence[Document], path: str) -> Iterato
 def find_toleration_errors(tolerations: Sequence[Document], path: str) -> Iterator[Cause]:
     """Errors of a list of tolerations."""
     for index, toleration in enumerate(tolerations):
-        yield from _toleration_errors(toleration, f"{path}[{index}]")
+        yield from _find_errors_of_toleration(toleration, f"{path}[{index}]")
 
 
-def _toleration_errors(errors: Document, path: str) -> Iterator[Cause]:
+def _find_errors_of_toleration(errors: Document, path: str) -> Iterator[Cause]:
     key, operator = errors.get("key"), errors.get("operator") or ""
     value, effect = errors.get("value") or "", errors.get("effect") or ""
     if key:

@@ -54,7 +54,7 @@ def find_template_errors(
     for key in metadata.get("annotations") or {}:
         for problem in is_qualified_name(key.lower()):
             errors.append(make_invalid_error(f"{path}.metadata.annotations", key, problem))
-    errors += _spec_errors(spec, f"{path}.spec", further_volumes)
+    errors += _find_spec_errors(spec, f"{path}.spec", further_volumes)
     if spec.get("ephemeralContainers"):
         errors.append(
             make_forbidden_error(f"{path}.spec.ephemeralContainers", "not allowed in a pod template")
@@ -80,7 +80,7 @@ def list_unknown_field_warnings(
 
 def find_pod_spec_errors(spec: Mapping[str, Any], path: str) -> list[Cause]:
     """All errors of a pod spec at `path`."""
-    return _spec_errors(spec, path, ())
+    return _find_spec_errors(spec, path, ())
 
 
 def find_labels_errors(labels: Mapping[str, Any], path: str) -> list[Cause]:
@@ -92,7 +92,7 @@ def find_labels_errors(labels: Mapping[str, Any], path: str) -> list[Cause]:
     return errors
 
 
-def _spec_errors(given: Mapping[str, Any], path: str, further_volumes: Sequence[str]) -> list[Cause]:
+def _find_spec_errors(given: Mapping[str, Any], path: str, further_volumes: Sequence[str]) -> list[Cause]:
     amounts = [
         error
         for group in ("initContainers", "containers")

@@ -274,8 +274,8 @@ def read_container_facts(raw: RawContainer) -> ContainerFacts:
     return ContainerFacts(
         name=raw.name,
         image=raw.image or "",
-        launch_priority=_launch_priority_of(raw.env or ()),
-        env_sources=parse_env_sources(_field_paths_of(raw.env or ())),
+        launch_priority=_find_launch_priority(raw.env or ()),
+        env_sources=parse_env_sources(_list_field_paths(raw.env or ())),
         resources=resources_of(raw.resources),
         restarts_for=tuple(
             policy.resource_name
@@ -323,17 +323,17 @@ def env_sources_of(container: Mapping[str, Any]) -> tuple[EnvSource, ...]:
         env = msgspec.convert(entries or [], tuple[_Env, ...])
     except msgspec.ValidationError:
         return ()
-    return parse_env_sources(_field_paths_of(env))
+    return parse_env_sources(_list_field_paths(env))
 
 
-def _field_paths_of(env: Iterable[_Env]) -> Iterable[tuple[str, str]]:
+def _list_field_paths(env: Iterable[_Env]) -> Iterable[tuple[str, str]]:
     for entry in env:
         reference = entry.value_from.field_ref if entry.value_from and not entry.value else None
         if reference is not None:
             yield entry.name, reference.field_path or ""
 
 
-def _launch_priority_of(env: Iterable[_Env]) -> int | None:
+def _find_launch_priority(env: Iterable[_Env]) -> int | None:
     for entry in env:
         if entry.name == BARRIER_VARIABLE:
             reference = entry.value_from.config_map_key_ref if entry.value_from else None

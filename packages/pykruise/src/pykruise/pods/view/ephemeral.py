@@ -90,29 +90,30 @@ def decode_ephemeral_views(containers: msgspec.Raw, statuses: msgspec.Raw) -> tu
         return ()
     states = {status.name: status.state for status in _decode_statuses(statuses) or ()} if statuses else {}
     return tuple(
-        _view_of(container, states.get(container.name)) for container in _decode_containers(containers) or ()
+        _build_view(container, states.get(container.name))
+        for container in _decode_containers(containers) or ()
     )
 
 
-def _view_of(container: _Container, state: _State | None) -> EphemeralView:
+def _build_view(container: _Container, state: _State | None) -> EphemeralView:
     ended = state.terminated if state is not None else None
     waiting = state.waiting if state is not None else None
     said = ended or waiting
     return EphemeralView(
         container.name,
-        _job_of(container),
-        _state_of(state),
+        _find_job_uid(container),
+        _compute_state(state),
         (said.reason or "") if said is not None else "",
         ended.exit_code if ended is not None else 0,
         (waiting.message or "") if waiting is not None and waiting.reason == NOT_CONFIGURED else "",
     )
 
 
-def _job_of(container: _Container) -> str:
+def _find_job_uid(container: _Container) -> str:
     return next((variable.value or "" for variable in container.env or () if variable.name == JOB_ENV), "")
 
 
-def _state_of(state: _State | None) -> EphemeralState:
+def _compute_state(state: _State | None) -> EphemeralState:
     """State of the container. This is the rule of OpenKruise's EphemeralJob."""
     if state is None:
         return EphemeralState.UNKNOWN

@@ -104,13 +104,13 @@ def project_node(raw: bytes | msgspec.Raw) -> NodeView:
         taints=(node.spec.taints if node.spec else None) or (),
         is_cordoned=bool(node.spec and node.spec.unschedulable),
         allocatable={name: str(amount) for name, amount in allocatable.items()},
-        ready_since=_ready_since((node.status.conditions if node.status else None) or ()),
+        ready_since=_find_ready_since((node.status.conditions if node.status else None) or ()),
         is_deleting=meta.deletion_timestamp is not None,
         declared_features=(node.status.declared_features if node.status else None),
     )
 
 
-def _ready_since(conditions: tuple[_Condition, ...]) -> Instant | None:
+def _find_ready_since(conditions: tuple[_Condition, ...]) -> Instant | None:
     """Time at which the node became ready; 0.0 if a ready node does not report the time, None if it is not ready."""
     for condition in conditions:
         if condition.type == "Ready" and condition.status == "True":

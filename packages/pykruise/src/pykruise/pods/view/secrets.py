@@ -96,7 +96,7 @@ def project_copy(raw: bytes | msgspec.Raw, *, kind: str = "") -> CopyView:
         finalizers=meta.finalizers or (),
         is_immutable=whole is not None and whole.get("immutable") is True,
         secret_type=str(contents.get("type") or ""),
-        content=_digest_of(contents) if whole is not None else "",
+        content=_compute_digest(contents) if whole is not None else "",
         has=tuple(field for field in _MAPS if whole is not None and field in whole),
         annotations={
             name: value
@@ -116,10 +116,10 @@ def _find_controller(owners: tuple[_Owner, ...]) -> ControllerView | None:
 
 def content_of(kind: str, document: Mapping[str, Any]) -> str:
     """Digest of a Secret's or ConfigMap's contents, equal for objects that an API server stores equally."""
-    return _digest_of(read_contents(kind, document))
+    return _compute_digest(read_contents(kind, document))
 
 
-def _digest_of(contents: Document) -> str:
+def _compute_digest(contents: Document) -> str:
     return hashlib.sha256(encode_canonical(contents)).hexdigest()
 
 

@@ -356,14 +356,14 @@ def ask(
         return FREE
     if budget.unavailable_allowed - spent <= 0:
         text = f"PodUnavailableBudget {budget.name} allows no more unavailable pods"
-        return BudgetAnswer(refusal=text, code=RefusalCode.EXHAUSTED, remedy=_remedy_of_closed(budget))
+        return BudgetAnswer(refusal=text, code=RefusalCode.EXHAUSTED, remedy=_describe_closed_remedy(budget))
     if budget.unconfirmed + spent > MOST_UNCONFIRMED:
         text = f"PodUnavailableBudget {budget.name} has too many disruptions that the manager has not confirmed yet"
         return BudgetAnswer(refusal=text, code=RefusalCode.UNCONFIRMED)
     return BudgetAnswer(spends=True)
 
 
-def _remedy_of_closed(budget: BudgetView) -> str:
+def _describe_closed_remedy(budget: BudgetView) -> str:
     """Return the required change if the budget perhaps never allows a disruption; empty if it allows a disruption when
     its pods serve.
     """

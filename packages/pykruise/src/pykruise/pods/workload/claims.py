@@ -145,7 +145,7 @@ def project_claim(raw: bytes | msgspec.Raw) -> ClaimView:
         requested=storage_of(spec.resources.requests if spec.resources else None),
         capacity=storage_of(status.capacity),
         grown_by=(meta.annotations or {}).get(keys.OWNED_BY_STATEFULSET_ANNOTATION, ""),
-        resize_pending_since=_resize_pending_since(status.conditions or ()),
+        resize_pending_since=_find_resize_pending_since(status.conditions or ()),
     )
 
 
@@ -157,7 +157,7 @@ def storage_of(amounts: Mapping[str, Any] | None) -> int:
         return 0
 
 
-def _resize_pending_since(conditions: Iterable[_Condition]) -> Instant | None:
+def _find_resize_pending_since(conditions: Iterable[_Condition]) -> Instant | None:
     for condition in conditions:
         if condition.type == RESIZE_PENDING and condition.status == "True":
             return parse_time(condition.last_transition_time) if condition.last_transition_time else 0.0

@@ -36,18 +36,18 @@ _SHARE: Final = "imagePreDownloadMinUpdatedReadyPods"
 def to_hub(doc: Document) -> Document:
     """Convert v1alpha1 to v1beta1."""
     if (spec := find_section(doc, "spec")) is not None:
-        _spec_to_hub(doc, spec)
+        _convert_spec_to_hub(doc, spec)
     return doc
 
 
 def to_spoke(doc: Document) -> Document:
     """Convert v1beta1 to v1alpha1."""
     if (spec := find_section(doc, "spec")) is not None:
-        _spec_to_spoke(doc, spec)
+        _convert_spec_to_spoke(doc, spec)
     return doc
 
 
-def _spec_to_hub(doc: Document, spec: Document) -> None:
+def _convert_spec_to_hub(doc: Document, spec: Document) -> None:
     scale = _ensure_scale_strategy(spec)
     if scale is not None:
         # Always written, because the default of the v1beta1 schema has the opposite meaning.
@@ -61,7 +61,7 @@ def _spec_to_hub(doc: Document, spec: Document) -> None:
     _read_annotations(doc, spec)
 
 
-def _spec_to_spoke(doc: Document, spec: Document) -> None:
+def _convert_spec_to_spoke(doc: Document, spec: Document) -> None:
     scale = _ensure_scale_strategy(spec)
     if scale is not None:
         scale["disablePVCReuse"] = scale.pop("enablePVCReuse", None) is not True

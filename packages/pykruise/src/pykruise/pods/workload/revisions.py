@@ -318,7 +318,7 @@ def project_revision(raw: bytes | msgspec.Raw) -> RevisionView:
     """
     stored = _decode(raw)
     meta = stored.metadata
-    template = _template_of(stored.data)
+    template = _read_template(stored.data)
     controller = next((owner for owner in meta.owner_references or () if owner.controller), _Owner())
     return RevisionView(
         namespace=meta.namespace,
@@ -337,7 +337,7 @@ def project_revision(raw: bytes | msgspec.Raw) -> RevisionView:
     )
 
 
-def _template_of(data: Any) -> Document:
+def _read_template(data: Any) -> Document:
     """The template; for a kind that stores something else (SidecarSet), the stored fields."""
     spec = data.get("spec") if isinstance(data, dict) else None
     if not isinstance(spec, dict):

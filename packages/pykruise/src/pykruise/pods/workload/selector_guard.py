@@ -106,7 +106,7 @@ def check_selector(
     text = encode_selector(selector)
     recorded = [revision for revision in owned if revision.annotations.get(keys.MANAGED_SELECTOR_ANNOTATION)]
     if recorded:
-        managed = max(recorded, key=_age_of).annotations[keys.MANAGED_SELECTOR_ANNOTATION]
+        managed = max(recorded, key=_build_age_key).annotations[keys.MANAGED_SELECTOR_ANNOTATION]
         # Parsed and canonicalized again, so that a record that a person reformatted is recognized.
         is_same = managed == text or _canonicalize_record(managed) == text
         return Managed() if is_same else Mismatch(managed=managed, stored=text)
@@ -116,7 +116,7 @@ def check_selector(
         return Managed()  # nothing can be decided; the planner rejects an unreadable selector
     if owned:
         if all(matches(revision.labels) for revision in owned):
-            return Managed(unrecorded=max(owned, key=_age_of))
+            return Managed(unrecorded=max(owned, key=_build_age_key))
         return Mismatch(managed="", stored=text)
     labels = list(pods)
     if labels and not any(matches(label) for label in labels):
@@ -140,13 +140,13 @@ def find_managed_selector(owned: Iterable[RevisionView]) -> Document | None:
     if not recorded:
         return None
     try:
-        result = json.loads(max(recorded, key=_age_of).annotations[keys.MANAGED_SELECTOR_ANNOTATION])
+        result = json.loads(max(recorded, key=_build_age_key).annotations[keys.MANAGED_SELECTOR_ANNOTATION])
     except ValueError:
         return None
     return result if isinstance(result, dict) else None
 
 
-def _age_of(revision: RevisionView) -> tuple[int, float, str]:
+def _build_age_key(revision: RevisionView) -> tuple[int, float, str]:
     return revision.number, revision.created_at or 0.0, revision.name
 
 

@@ -111,7 +111,7 @@ def find_pod_errors(
     if not _has_template(old, spec):
         yield from drop_stored_errors(
             find_template_errors(template, "spec.template", further_volumes=list(further_volumes)),
-            lambda: _stored_errors(old),
+            lambda: _find_stored_template_errors(old),
         )
     pod: Mapping[str, Any] = template.get("spec") or {}
     policy = pod.get("restartPolicy")
@@ -126,7 +126,7 @@ def _has_template(old: Mapping[str, Any], spec: Mapping[str, Any]) -> bool:
     return all(is_same(old.get(field), spec.get(field)) for field in ("template", "volumeClaimTemplates"))
 
 
-def _stored_errors(old: Mapping[str, Any]) -> list[Cause]:
+def _find_stored_template_errors(old: Mapping[str, Any]) -> list[Cause]:
     """Errors of the stored template, with the volumes of its own claims."""
     template = old.get("template")
     if not template:
