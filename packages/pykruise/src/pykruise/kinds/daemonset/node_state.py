@@ -135,7 +135,7 @@ def examine(
         is_cordoned=node is not None and has_cordon_taint(node.taints),
         pods=own,
         mismatched=mismatched,
-        quiet=_read_made_for_if_quiet(terms, fit.place, own, mismatched, now=now),
+        quiet=_find_record_of_quiet_node(terms, fit.place, own, mismatched, now=now),
         until=min((time for time in times if time is not None), default=None),
     )
 
@@ -156,7 +156,7 @@ def _split_by_selector(
     return tuple(sorted(own, key=sort_by_counting)), tuple(sorted(mismatched, key=sort_by_counting))
 
 
-def _read_made_for_if_quiet(
+def _find_record_of_quiet_node(
     terms: Terms, place: Place, own: Sequence[PodView], mismatched: Sequence[PodView], *, now: Instant
 ) -> MadeFor | None:
     if place is not Place.RUN or mismatched or len(own) != 1:
