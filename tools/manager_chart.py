@@ -77,17 +77,17 @@ def _escape_braces(text: str) -> str:
 _RUNBOOK: Final = re.compile(r"^(?P<indent> *)runbook: docs/monitoring\.md#(?P<anchor>\w+)$", re.MULTILINE)
 
 
-def _runbook_line(found: re.Match[str]) -> str:
+def _runbook_line(match: re.Match[str]) -> str:
     """Return the line with the URL of the runbook page, if the values name it."""
     value, indent, anchor = (
         "{{ $.Values.monitoring.prometheusRule.runbooks }}",
-        found["indent"],
-        found["anchor"],
+        match["indent"],
+        match["anchor"],
     )
     return (
         f"{indent}{{{{- if $.Values.monitoring.prometheusRule.runbooks }}}}\n"
         f"{indent}runbook_url: {value}#{anchor}\n"
-        f"{indent}{{{{- else }}}}\n{found[0]}\n{indent}{{{{- end }}}}"
+        f"{indent}{{{{- else }}}}\n{match[0]}\n{indent}{{{{- end }}}}"
     )
 
 

@@ -44,7 +44,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def snapshot(site: DocumentView, read: Read[Any]) -> Snapshot:
-    """Looked up in caches: no request is made."""
+    """Read the Site's objects from caches, without a request."""
     return Snapshot(
         site=site,
         page=read.get(PAGE_VIEWS, Key(site.namespace, f"{site.name}-page")),
@@ -54,7 +54,7 @@ async def snapshot(site: DocumentView, read: Read[Any]) -> Snapshot:
 
 
 def plan_site(snapshot: Snapshot) -> Plan:
-    """What is to be written, why, and what the status should say."""
+    """Decide the writes, their reasons and the status."""
     site = snapshot.site
     if site.is_deleting:
         return Plan()  # garbage collection takes what it owns
@@ -78,7 +78,7 @@ def plan_site(snapshot: Snapshot) -> Plan:
 
 
 def name_taken(site: DocumentView, resource: Resource, stored: DocumentView) -> Plan:
-    """What others made is left as it is."""
+    """A plan that leaves an object of another owner as it is."""
     message = f"{resource.kind} {stored.name} belongs to another owner"
     reason = Reason("NameTaken", message, f"delete it, or give the Site {site.name} another name")
     note = Note(reason=reason.code, message=reason.full_message, warning=True, again_after_s=300.0)

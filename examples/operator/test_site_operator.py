@@ -1,4 +1,4 @@
-"""The operator, decided on paper and at work on a cluster in this process (pytest plugin of pykruise-sandbox)."""
+"""Tests of the operator: its plans alone, and on a cluster in this process (pytest plugin of pykruise-sandbox)."""
 
 from pathlib import Path
 

@@ -10,7 +10,7 @@ PLACES: Final = ("examples", "../../examples")
 
 
 class ExamplesHook(BuildHookInterface[Any]):
-    """What hatchling calls before it builds."""
+    """Hook that hatchling calls before it builds."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Add the folder to what is packed. An editable installation reads it where it is."""

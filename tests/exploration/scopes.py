@@ -103,7 +103,7 @@ TEMPLATE: Object = {
 
 
 def workload(kind: str, pods: int, rolling: Object, **spec: Any) -> Object:
-    """A workload of this number of pods, called web; fields that are None are left out."""
+    """A workload of this number of pods, called web. Fields whose value is None are left out."""
     whole = {
         "replicas": pods,
         "selector": {"matchLabels": {"app": "web"}},

@@ -47,8 +47,8 @@ def template() -> Document:
 
 def statuses() -> Document:
     """Statuses of two clusters that have observed the change."""
-    one = {"readyReplicas": 2, "generation": 4, "observedGeneration": 4, "labelSelector": "app=web"}
-    return {"statuses": [one, {**one, "readyReplicas": 3}], "replicas": REPLICAS}
+    status = {"readyReplicas": 2, "generation": 4, "observedGeneration": 4, "labelSelector": "app=web"}
+    return {"statuses": [status, {**status, "readyReplicas": 3}], "replicas": REPLICAS}
 
 
 @pytest.mark.program(

@@ -48,7 +48,7 @@ OF_NODES: dict[str, Callable[[DaemonSetBuilder, str], Any]] = {
     "untaint": lambda builder, node: builder.taint(node),
     "label": relabel,
     "heartbeat": beat,
-    "made anew": again,
+    "recreated": again,
     "go": lambda builder, node: builder.without_node(node),
 }
 

@@ -1,4 +1,4 @@
-"""In any order of events, a budget never admits more disruptions than it allows.
+"""A budget never admits more disruptions than it allows, in any order of events.
 
 The test has pods that fail and recover, deletions and updates through replicas with stale caches, a controller that
 runs at any time, writes with conflicts, and a clock that advances.

@@ -1,4 +1,4 @@
-"""In any order of events, no subset gets more pods than its limit, and no slot is lost."""
+"""No subset gets more pods than its limit, and no slot is lost, in any order of events."""
 
 from collections import Counter
 

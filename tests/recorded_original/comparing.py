@@ -49,7 +49,7 @@ _BY_ENTRY: Final = ("/labels", "/annotations", "/conditions")
 
 
 def differences(recorded: Any, played: Any, path: str = "") -> Iterator[Place]:
-    """Where the two differ: path, what was recorded, what was played. Lists of texts are compared as sets, and maps of
+    """Differences of the two: path, recorded value, played value. Lists of texts are compared as sets, and maps of
     labels, annotations and conditions by their entries where one side has none."""
     if path.endswith(_BY_ENTRY):
         recorded = {} if recorded is _ABSENT else recorded

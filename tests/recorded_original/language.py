@@ -123,7 +123,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     versions: tuple[str, ...] = ("v1beta1", "v1alpha1")
     """Versions in which the difference exists."""
     shown_in: str = ""
-    """For a difference of all kinds: the kind whose scenarios show that the difference still exists."""
+    """The kind whose scenarios show that a difference of all kinds still exists."""
     only: Literal["", "blank", "both", "more", "written"] = ""
     """Restricts the difference. `blank`: both values are empty or absent; `both`: both have a value; `more`: only
     pykruise has a value; `written`: both are the same quantity in different notations."""

@@ -1,4 +1,4 @@
-"""Where scenarios run: in the sandbox in virtual time by default; with `--cluster=real` on a real control plane.
+"""Scenarios run in the sandbox in virtual time by default, and with `--cluster=real` on a real control plane.
 
     @pytest.mark.checkered            one in eight parameter sets of a grid (small grids: one in two or three), taken on
                                       diagonals, so that each value meets an eighth of the others. tests/exploration

@@ -191,7 +191,7 @@ async def test_a_manager_is_killed_at_any_write(stage: Stage, at: int, takes_eff
     await stage.until(goes_on)
 
     result = await children(stage, BROADCAST_JOBS)
-    assert before <= {child["metadata"]["uid"] for child in result}, "nothing is made anew"
+    assert before <= {child["metadata"]["uid"] for child in result}, "nothing is recreated"
     times = [int(child["metadata"]["name"].rpartition("-")[2]) for child in result]
     assert all((later - time) % 30 == 0 for time, later in itertools.pairwise(times))
 

@@ -24,7 +24,7 @@ class Place(NamedTuple):
 
     resource: Resource
     schema: Object
-    """That of the spec."""
+    """The schema of the spec."""
     path: tuple[str, ...]
     keys: tuple[str, ...]
 

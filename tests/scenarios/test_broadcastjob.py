@@ -399,9 +399,9 @@ async def test_a_client_of_the_older_version_sees_the_same_job(stage: Stage, bro
     await stage.create(document, resource=older)
     await broadcast.phase("completed")
 
-    found = await stage.get(NAME, resource=older)
-    assert found["spec"]["parallelism"] == "50%"
-    assert found["status"]["succeeded"] == 4
+    job = await stage.get(NAME, resource=older)
+    assert job["spec"]["parallelism"] == "50%"
+    assert job["status"]["succeeded"] == 4
 
 
 @pytest.mark.node

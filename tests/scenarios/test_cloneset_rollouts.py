@@ -94,7 +94,7 @@ async def test_a_recreate_update_keeps_to_max_unavailable(stage: Stage, seen: Po
 async def test_a_pod_replaced_for_an_update_has_its_event_and_costs_no_further_write(
     stage: Stage, budget: dict[str, int], updates: int
 ) -> None:
-    """With surge, the last old pods are deleted as surplus, as in OpenKruise."""
+    """The last old pods are deleted as surplus if the update surges, as in OpenKruise."""
     # given
     metered = MeteredTransport(stage.manager_transport())
     await stage.start_manager(metered)

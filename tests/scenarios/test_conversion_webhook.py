@@ -124,7 +124,7 @@ SPECS: dict[str, Document] = {
         ],
     },
 }
-"""For each kind, a spec with fields that v1alpha1 does not have, or has in another form."""
+"""Kind → a spec with fields that v1alpha1 does not have, or has in another form."""
 
 
 @pytest.fixture

@@ -249,10 +249,10 @@ def list_nouns() -> dict[str, str]:
 def find_disagreements(texts: Sequence[str], nouns: dict[str, str]) -> set[str]:
     """Each `1 pods`, `0 pod` or `2 pod` of these texts."""
     nouns = {**nouns, "pod": "pods", "object": "objects", "CloneSet": "CloneSets", "DaemonSet": "DaemonSets"}
-    one = "|".join(map(re.escape, sorted(nouns, key=len, reverse=True)))
-    more = "|".join(map(re.escape, sorted(nouns.values(), key=len, reverse=True)))
+    singular = "|".join(map(re.escape, sorted(nouns, key=len, reverse=True)))
+    plural = "|".join(map(re.escape, sorted(nouns.values(), key=len, reverse=True)))
     wrong = re.compile(
-        rf"(?<![\w.,/:])(?:1 (?:more )?(?:{more})|(?:0|[2-9]|\d\d+) (?:more )?(?:{one}))(?!\w)"
+        rf"(?<![\w.,/:])(?:1 (?:more )?(?:{plural})|(?:0|[2-9]|\d\d+) (?:more )?(?:{singular}))(?!\w)"
     )
     return {match[0] for text in texts for match in wrong.finditer(text)}
 
@@ -283,10 +283,10 @@ def test_every_text_with_a_number_was_drawn(drawn: Drawn) -> None:
 
 def test_texts_of_one_and_of_two_differ(drawn: Drawn) -> None:
     """The texts contain each noun that the modules count, so the comparison is complete."""
-    one, two = ("\n".join(drawn[0][number]) for number in (1, 2))
+    text_of_one, text_of_two = ("\n".join(drawn[0][number]) for number in (1, 2))
     for noun, plural in list_nouns().items():
-        assert noun in NOT_OF_ONE or re.search(rf"(?<!\w)1 {noun}(?!\w)", one), noun
-        assert re.search(rf"(?<!\w)2 {plural}(?!\w)", two), plural
+        assert noun in NOT_OF_ONE or re.search(rf"(?<!\w)1 {noun}(?!\w)", text_of_one), noun
+        assert re.search(rf"(?<!\w)2 {plural}(?!\w)", text_of_two), plural
 
 
 @pytest.mark.parametrize(

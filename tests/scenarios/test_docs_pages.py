@@ -77,7 +77,7 @@ LEFT_OUT: Final = {
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("page", [page for page in READ if page.is_played], ids=lambda page: page.path.stem)
 def test_the_outputs_shown_on_a_page_are_the_real_ones(page: Page, tmp_path: Path) -> None:
-    """If only outputs have changed, write them anew: PYKRUISE_GOLDEN=write pytest tests/scenarios/test_docs_pages.py"""
+    """If only outputs changed, write them again: PYKRUISE_GOLDEN=write pytest tests/scenarios/test_docs_pages.py"""
     problems = play(page, tmp_path)
     assert not problems, "\n\n".join(problems)
 

@@ -45,7 +45,7 @@ RESOURCES: dict[str, Resource] = {
 }
 PULLED = {resource.kind: resource for resource in (IMAGE_PULL_JOBS, IMAGE_LIST_PULL_JOBS)}
 BESIDE = {STORAGE_CLASSES.kind: STORAGE_CLASSES}
-"""What workloads may use."""
+"""Objects that workloads may use."""
 
 
 def manifests() -> list[Any]:
@@ -192,7 +192,7 @@ async def test_a_documented_distribution_is_counted(stage: Stage, doc: dict[str,
 
 
 LOOKED_AFTER = {resource.kind: resource for resource in (PERSISTENT_POD_STATES, POD_PROBE_MARKERS)}
-"""Whose status says so."""
+"""Kinds whose status records the observed generation."""
 
 
 @pytest.mark.parametrize("doc", [item for kind in LOOKED_AFTER for item in of_kind(kind)])

@@ -1,4 +1,4 @@
-"""`explain` of a write that a budget rejected: after the budget has changed, it asks nobody to change it again."""
+"""`explain` of a write that a budget rejected does not ask for a change of the budget that has already happened."""
 
 from pykruise.kinds.statefulset.kind import KIND
 from pykruise.plans.progress import Phase

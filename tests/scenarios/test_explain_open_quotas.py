@@ -1,4 +1,4 @@
-"""`explain` of pods that a quota rejected: after the quota has changed, it asks nobody to change it again."""
+"""`explain` of pods that a quota rejected does not ask for a change of the quota that has already happened."""
 
 from pykruise.kinds.cloneset.kind import KIND
 from pykruise.pods.reasons import Code

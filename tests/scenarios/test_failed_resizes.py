@@ -1,4 +1,4 @@
-"""A resize that fails for good: the pod is recreated, in every kind that updates pods in place, whoever refuses it."""
+"""Every kind that updates pods in place recreates a pod whose resize the API server or the node refuses for good."""
 
 import os
 from collections.abc import Awaitable, Callable

@@ -22,7 +22,7 @@ pytestmark = [
 
 RECORD = Path(__file__).parent / "recorded" / "kruise_session.json"
 THEIRS = Path(__file__).parent / "recorded" / "kubectl_1.37_session.json"
-"""What kubectl 1.37 says."""
+"""Output of kubectl 1.37."""
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def prepared(cluster: Kubectl, namespace: str) -> None:
 
 
 def recorded(answers: Iterable[tuple[Step, Answer]], file: Path) -> None:
-    """Compare the answers with the recorded ones; PYKRUISE_GOLDEN=write records them anew."""
+    """Compare the answers with the recorded ones; PYKRUISE_GOLDEN=write records them again."""
     answered = [{"command": step.command, **msgspec.to_builtins(answer)} for step, answer in answers]
     same_as(file, json.dumps(answered, indent=1, ensure_ascii=False) + "\n")
 

@@ -66,7 +66,7 @@ SPECS: Final[dict[str, Object]] = {
         "preferredPersistentTopology": [{"weight": 100, "preference": {"keys": ["kubernetes.io/hostname"]}}],
     },
 }
-"""Of kinds that have no example."""
+"""Specs of kinds that have no example."""
 
 KINDS: Final = [kind for kind in list_kinds() if kind.versions and kind.control is not None]
 

@@ -340,7 +340,7 @@ WATCHERS: tuple[Object, ...] = (
         "subjects": [{"kind": "ServiceAccount", "name": "kruise-manager", "namespace": NAMESPACE}],
     },
 )
-"""What docs/persistentpodstate.md asks of administrators."""
+"""Objects that docs/persistentpodstate.md asks administrators to create."""
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.real, pytest.mark.skipif(not has_go(), reason="there i
 
 ROOT: Final = Path(__file__).parents[2]
 EVERY_S: Final = 120
-EXPRESSIONS: Final = [one.expr for one in ALERTS]
+EXPRESSIONS: Final = [alert.expr for alert in ALERTS]
 ON_BOARD: Final = [of_board(expr) for panel in PANELS for expr, _ in panel.lines]
 
 
@@ -44,8 +44,8 @@ def played() -> tuple[Scrapes, list[list[Vector]]]:
         def watch(minutes: int) -> None:
             for _ in range(minutes * 60 // EVERY_S):
                 kruise.run(scrape())
-                for found, expr in zip(ours, EXPRESSIONS, strict=True):
-                    found.append(scrapes.evaluate(expr))
+                for vectors, expr in zip(ours, EXPRESSIONS, strict=True):
+                    vectors.append(scrapes.evaluate(expr))
                 kruise.advance(EVERY_S)
 
         def use(image: str) -> None:
@@ -80,10 +80,10 @@ def test_alerts_give_what_our_own_evaluation_gives(
     scrapes, ours = played
     theirs = asked(program, rules="groups: []", scrapes=scrapes, expressions=EXPRESSIONS).results
     # Prometheus extrapolates rates to the ends of the range, so only the labels of the results are compared
-    assert [[set(vector) for vector in found] for found in theirs] == [
-        [set(vector) for vector in found] for found in ours
+    assert [[set(vector) for vector in vectors] for vectors in theirs] == [
+        [set(vector) for vector in vectors] for vectors in ours
     ]
-    given = {alert.name for alert, found in zip(ALERTS, theirs, strict=True) if any(found)}
+    given = {alert.name for alert, vectors in zip(ALERTS, theirs, strict=True) if any(vectors)}
     assert {"KruiseRolloutStuck", "KruiseCloneSetReplicasMismatch"} <= given
 
 

@@ -23,9 +23,9 @@ from support.scenario import Stage
 
 pytestmark = pytest.mark.virtual_time("a real control plane is what was recorded")
 
-AS_THE_RECORDER_HAS_THEM = KubeletSettings(start_jitter=0.0)
+RECORDED_KUBELET = KubeletSettings(start_jitter=0.0)
 
-ITS_NODES_ARE_KNOWN_S = 30.0
+NODE_OBJECTS_AFTER_S = 30.0
 """Seconds until the manager has created its objects for each node, as in a cluster that has run for a while."""
 
 
@@ -33,7 +33,7 @@ ITS_NODES_ARE_KNOWN_S = 30.0
 def cluster_settings(cluster_settings: ClusterSettings) -> ClusterSettings:
     """Nodes with the node agent, as they were during the recording."""
     kubelet = msgspec.structs.replace(
-        AS_THE_RECORDER_HAS_THEM,
+        RECORDED_KUBELET,
         lease_s=cluster_settings.kubelet.lease_s,
         heartbeat_s=cluster_settings.kubelet.heartbeat_s,
     )
@@ -57,19 +57,19 @@ async def test_pykruise_does_what_the_original_does(
     # given what the release's manager did
     recorded = read(release, group.kind)
     version = RELEASES[release]
-    told = [scenario for scenario in group.scenarios if scenario.is_played_in(version)]
-    if not told:
-        pytest.skip("nothing of it can be told in the older version")
+    scenarios = [scenario for scenario in group.scenarios if scenario.is_played_in(version)]
+    if not scenarios:
+        pytest.skip("no scenario can be written in the older version")
     if request.config.getoption("--stored") == "v1alpha1" != version:
         pytest.skip("its release serves the newer version")
     # when pykruise gets the same to do
     transport = LonelyWrites(stage.manager_transport(), prefix="recorded-", clock=stage.clock)
     await stage.start_manager(transport, settings=ManagerSettings(gates=parse([GATES])))
-    await asyncio.sleep(ITS_NODES_ARE_KNOWN_S)
+    await asyncio.sleep(NODE_OBJECTS_AFTER_S)
     player = Player(stage.client, group, version=version, prefix="recorded-", clock=stage.clock)
-    at_once = asyncio.Semaphore(1 if group.one_by_one else len(told))
-    outcomes = await asyncio.gather(*(_play(player, scenario, at_once) for scenario in told))
-    played = {scenario.name: outcome for scenario, outcome in zip(told, outcomes, strict=True)}
+    at_once = asyncio.Semaphore(1 if group.one_by_one else len(scenarios))
+    outcomes = await asyncio.gather(*(_play(player, scenario, at_once) for scenario in scenarios))
+    played = {scenario.name: outcome for scenario, outcome in zip(scenarios, outcomes, strict=True)}
     # then the outcome is the same, but for differences that are declared
     assert not (lines := surprises(group, recorded, played, version=version)), "\n".join(lines)
     # and no write changes only pykruise's own fields, because it could cause a conflict in a client's update

@@ -121,7 +121,7 @@ OBJECTS: Final[dict[str, Put]] = {
     "statefulset": put(statefulset),
     "uniteddeployment": put(united),
 }
-"""For each kind, an object for which the manager must write something."""
+"""Kind → an object for which the manager must write something."""
 
 _OTHERS: Final = {
     "containerrecreaterequest": "the node's agent carries it out; the manager only marks it",

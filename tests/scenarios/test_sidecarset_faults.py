@@ -1,7 +1,7 @@
-"""Whatever goes wrong between the manager and the API server, sidecars end up as they are wanted.
+"""Sidecars reach the wanted state after any fault between the manager and the API server.
 
-Every scenario upgrades the sidecars of a CloneSet's pods while something is broken. Then: all pods have the new
-ones, no pod was made anew, and never were more upgraded pods out of service than maxUnavailable allows.
+Every scenario upgrades the sidecars of a CloneSet's pods during a fault. In the end all pods have the new sidecars,
+no pod was recreated, and never were more upgraded pods out of service than maxUnavailable allows.
 """
 
 import asyncio

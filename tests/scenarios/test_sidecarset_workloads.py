@@ -141,7 +141,7 @@ def main(image: str, cpu: str, further: Document) -> Document:
 
 @pytest.mark.node
 async def test_a_cloneset_and_a_sidecarset_change_the_same_pods_concurrently(stage: Stage) -> None:
-    """images and amounts of both change while managers are killed; all converge, no pod is made anew"""
+    """Images and amounts of both change while managers are killed; all converge, and no pod is recreated."""
     # given
     await create_set(stage, sidecarset(LOG, container(LOG), updateStrategy={"maxUnavailable": 2}))
     manager = await stage.start_manager(settings=SCALING)

@@ -1,4 +1,4 @@
-"""What a user meets, for every kind: `explain` names the cause, every place says the same, and remedies help.
+"""Situations of every kind: `explain` names the cause, every place shows the same cause, and the remedies help.
 
 support/situations/tables.py ──▶ each row is staged ──▶ cause, phase, exit code, row of the dashboard, condition, metric
 each thing that its remedies say can be done ──▶ done as it is written ──▶ it helps, and availability never falls
@@ -137,7 +137,7 @@ async def chip_of(world: World, kind: Kind, row: Situation) -> tuple[tuple[Any, 
 
 
 def phase_shown(kind: Kind, document: Object) -> Any:
-    """How the object shows itself."""
+    """The phase that the product shows for the object."""
     assert kind.shown is not None
     return kind.shown.progress_of(document).phase
 

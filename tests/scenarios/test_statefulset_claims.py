@@ -154,7 +154,7 @@ async def test_a_template_that_is_added_stops_no_pod(stage: Stage, sets: Sets) -
     assert {number: uid for number, uid in (await sets.uids()).items() if number < 2} == before
     assert "logs-web-2" in await claims(stage)
     assert await stage.until(lambda: stage.events("ClaimsNotMounted"))
-    # and a pod that is made anew has both
+    # and a recreated pod has both
     await sets.label("web-1", {keys.SPECIFIED_DELETE_LABEL: "true"})
 
     async def has_both() -> bool:

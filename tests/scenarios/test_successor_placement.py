@@ -22,7 +22,7 @@ def near(placement: str, **spec: Any) -> Object:
 
 
 async def nodes_of(stage: Stage) -> Counter[str]:
-    """How many pods each node runs."""
+    """Number of pods on each node."""
     return Counter(pod.node_name for pod in await stage.pods())
 
 

@@ -59,7 +59,7 @@ READERS: tuple[Object, ...] = (
         "subjects": [{"kind": "ServiceAccount", "name": "kruise-manager", "namespace": NAMESPACE}],
     },
 )
-"""What docs/workloadspread.md asks of administrators."""
+"""Objects that docs/workloadspread.md asks administrators to create."""
 
 
 def definition() -> Object:

@@ -1,4 +1,4 @@
-"""Pods are spread over HTTPS by several replicas of the webhooks, which end and begin anew while pods come.
+"""Several replicas of the webhooks spread pods over HTTPS, and restart while pods are created.
 
 On both clusters: API server ──HTTPS──▶ balancer ──▶ two replicas. No controller of workloads is there: the test
 creates the pods, and tries again as such a controller does.

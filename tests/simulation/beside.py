@@ -26,7 +26,7 @@ class BesideRules(Protocol):
     """Rules of an object that acts on pods of a workload."""
 
     controllers: Collection[str]
-    """Whose writes it judges."""
+    """Controllers whose writes it judges."""
     shelves: frozenset[str]
 
     def on_commit(self, commit: Commit) -> Iterator[Violation]: ...

@@ -110,7 +110,7 @@ def claim(name: str) -> dict[str, Any]:
 
 
 def pace(rng: random.Random) -> dict[str, Any]:
-    """How long everything takes: settings of a Script."""
+    """Durations, as settings of a Script."""
     return {
         "latency_s": rng.choice((0.005, 0.02, 0.2)),
         "hook_s": rng.choice((0.5, 3.0, 10.0)),

@@ -272,7 +272,7 @@ class CloneSetRules(WorkloadRules[Workload]):
     def _is_placed(
         self, commit: Commit, reconcile: Reconcile, pod: Version, workloads: list[Workload]
     ) -> Iterator[Violation]:
-        """With successor-placement a new pod prefers the node of a pod that no other pod replaces."""
+        """A new pod prefers the node of a pod that no other pod replaces, if successor-placement is set."""
         replaced = pod.annotations.get(REPLACES)
         if replaced is None:
             if pod.preferred and not any(workload.places_successors for workload in workloads):

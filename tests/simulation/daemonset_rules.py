@@ -263,8 +263,8 @@ class DaemonSetRules(WorkloadRules[Workload]):
     def _on_strict_update(
         self, commit: Commit, reconcile: Reconcile, before: Version, workloads: list[Workload]
     ) -> Iterator[Violation]:
-        """With strict-max-unavailable a pod that is not available is replaced only while the number of nodes
-        in transition is below maxUnavailable."""
+        """A pod that is not available is replaced only while the number of nodes in transition is below
+        maxUnavailable, if strict-max-unavailable is set."""
 
         def breaks(workload: Workload) -> str:
             versions = self.pods.since(before.uid, reconcile.known.get(PODS, 0))

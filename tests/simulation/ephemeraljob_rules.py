@@ -141,9 +141,9 @@ class EphemeralJobRules:
         self.pods = PodHistory()
         self._jobs: list[Job] = []
         self._pods: dict[str, list[Pod]] = {}
-        """By uid."""
+        """Uid → versions of the pod."""
         self._given_in: dict[str, Reconcile] = {}
-        """By the uid of a pod: the reconcile of a manager that put containers into it last."""
+        """Uid of a pod → the last reconcile that injected containers into it."""
 
     def hook_answer(self, state: str) -> Mapping[str, str | None]:
         """There are no lifecycle hooks."""

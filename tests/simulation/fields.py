@@ -143,7 +143,7 @@ def set_by(script: Script) -> dict[Resource, set[str]]:
 
 
 def never_set(seeds: Iterable[int]) -> dict[Resource, list[str]]:
-    """By resource: fields that no script of these seeds sets, for all its generators."""
+    """Resource → fields that no script of these seeds sets, for all its generators."""
     result: dict[Resource, set[str]] = {}
     for seed in seeds:
         for generator in GENERATORS:

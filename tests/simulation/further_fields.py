@@ -19,7 +19,7 @@ __all__ = ["with_further_fields"]
 
 Object = dict[str, Any]
 Values = Mapping[str, Callable[[random.Random], Any]]
-"""By path: a value."""
+"""Path → a function that draws a value."""
 
 SHARE = 0.12
 

@@ -136,8 +136,8 @@ def _operations(rng: random.Random, length_s: float, *, kind: str) -> list[Opera
 
 
 def _unseen(rng: random.Random) -> tuple[list[Operation], list[Fault]]:
-    """In one of eight scripts: pods are deleted while the watch of pods hangs, and other pods are deleted after
-    the records of the first ones have expired."""
+    """Operations and faults of one in eight scripts: pods are deleted while the watch of pods hangs, and other pods are
+    deleted after the records of the first ones have expired."""
     if rng.random() >= 1 / 8:
         return [], []
     at = rng.uniform(20, 60)

@@ -128,7 +128,7 @@ class JobRules:
         self._jobs: list[Job] = []
         self._gone_at = 0
         self._made_in: dict[str, Reconcile] = {}
-        """By the uid of a pod: the reconcile of a manager that created it."""
+        """Uid of a pod → the reconcile that created it."""
         self._nodes: dict[str, list[Node]] = {}
 
     def hook_answer(self, state: str) -> Mapping[str, str | None]:
@@ -372,7 +372,7 @@ class JobRules:
         return versions_since(self._nodes.get(name, []), known)
 
     def _believed(self, reconcile: Reconcile) -> Iterator[list[Version]]:
-        """For each pod that may belong to the job, as far as the manager knows: the versions that may be current."""
+        """Versions that may be current, of each pod that may belong to the job, as far as the manager knows."""
         uids = {job.uid for job in self._jobs_since(reconcile.known.get(JOBS, 0))}
         for versions in self.pods.all_since(reconcile.known.get(PODS, 0), reconcile):
             if versions[-1].owner in uids:

@@ -143,8 +143,8 @@ def _terminating_is_ignored(original: Any) -> Any:
     )
 
 
-def _tombless(_original: Any) -> Any:
-    """The response to a DELETE does not count; only the watch does."""
+def _response_ignored(_original: Any) -> Any:
+    """The cache ignores the response to a write; only the watch counts."""
     return lambda *_args, **_kwargs: None
 
 
@@ -165,7 +165,7 @@ def _gone_is_ignored(original: Any) -> Any:
 
 
 MUTATIONS: dict[str, tuple[Change, ...]] = {
-    "the cache does not record own writes": ((cache.Cache, "observe_written", _tombless),),
+    "the cache does not record own writes": ((cache.Cache, "observe_written", _response_ignored),),
     "maxUnavailable is always rounded up": ((limits, "resolve", _round(Rounding.UP)),),
     "percentages are always rounded down": ((limits, "resolve", _round(Rounding.DOWN)),),
     "the partition is one less": (_limits(partition=lambda limits: max(limits.partition - 1, 0)),),
@@ -220,7 +220,7 @@ MUTATIONS: dict[str, tuple[Change, ...]] = {
         (in_place.Differences, "compare_revision", always(NotInPlace("on purpose"))),
     ),
     "an update in place counts as complete immediately": ((in_place, "find_progress", _refreshed_too_early),),
-    "tombstones are ignored": ((cache.Cache, "observe_deleted", _tombless),),
+    "tombstones are ignored": ((cache.Cache, "observe_deleted", _response_ignored),),
     "the existence of the owner is not checked": ((reconcile, "MADE_LATELY_S", lambda _original: 0.0),),
     # An announced claim is deleted later, even if it is forgotten here: both have to be missing.
     "claims stay when their pod is deleted": (
@@ -307,7 +307,7 @@ DAEMONSET: dict[str, tuple[Change, ...]] = {
     "DaemonSet: strict-max-unavailable is ignored": (
         (daemon_working_set.DaemonSetWorkingSet, "is_strict", _as_property(False)),
     ),
-    "DaemonSet: the cache does not record own writes": ((cache.Cache, "observe_written", _tombless),),
+    "DaemonSet: the cache does not record own writes": ((cache.Cache, "observe_written", _response_ignored),),
 }
 
 

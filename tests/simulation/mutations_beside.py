@@ -170,7 +170,7 @@ PODUNAVAILABLEBUDGET: dict[str, tuple[Change, ...]] = {
         (cloneset_plan, "plan_evictions", _without_waiting),
     ),
     "PodUnavailableBudget: all evicted pods get a successor at the same time": (
-        _evictions(lambda found: replace(found, most=99 if found.most else 0)),
+        _evictions(lambda evictions: replace(evictions, most=99 if evictions.most else 0)),
     ),
     "PodUnavailableBudget: one additional pod may be unavailable": (
         (

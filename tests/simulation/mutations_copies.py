@@ -15,7 +15,7 @@ __all__ = ["RESOURCEDISTRIBUTION"]
 replace = msgspec.structs.replace
 
 
-def _as_if(**fields: Any) -> Callable[[Any], Any]:
+def _with_fields(**fields: Any) -> Callable[[Any], Any]:
     """The targets are computed as if the distribution had these fields."""
     return lambda original: lambda distribution, others: original(replace(distribution, **fields), others)
 
@@ -70,10 +70,10 @@ def _deaf_to_namespaces(original: Any) -> Any:
 
 RESOURCEDISTRIBUTION: dict[str, tuple[Change, ...]] = {
     "ResourceDistribution: excludedNamespaces is ignored": (
-        (plan, "list_target_names", _as_if(excluded=frozenset())),
+        (plan, "list_target_names", _with_fields(excluded=frozenset())),
     ),
     "ResourceDistribution: includedNamespaces is ignored": (
-        (plan, "list_target_names", _as_if(included=frozenset())),
+        (plan, "list_target_names", _with_fields(included=frozenset())),
     ),
     "ResourceDistribution: system namespaces get copies": (
         (targets, "NEVER", lambda _original: frozenset()),

@@ -96,7 +96,7 @@ BROADCASTJOB: dict[str, tuple[Change, ...]] = {
 
 
 def _by_children_alone(original: Any) -> Any:
-    """As in OpenKruise: the last time is the latest time of the existing children."""
+    """The last time is the latest time of the existing children, as in OpenKruise."""
 
     def last_tick(snapshot: Any) -> Any:
         cron = replace(snapshot.cron, status=replace(snapshot.cron.status, last_schedule_time=None))
@@ -105,7 +105,7 @@ def _by_children_alone(original: Any) -> Any:
     return last_tick
 
 
-def _first_of_all(_original: Any) -> Any:
+def _earliest_missed_time(_original: Any) -> Any:
     """The earliest time that was missed is served, not the latest."""
 
     def due(schedule: Any, *, last: float, now: float, deadline_s: int | None) -> DueTimes:
@@ -150,7 +150,7 @@ ADVANCEDCRONJOB: dict[str, tuple[Change, ...]] = {
             lambda original: lambda snapshot: min(original(snapshot) or snapshot.now, snapshot.now - 600.0),
         ),
     ),
-    "AdvancedCronJob: every missed time gets a run": ((cron_plan, "find_due_times", _first_of_all),),
+    "AdvancedCronJob: every missed time gets a run": ((cron_plan, "find_due_times", _earliest_missed_time),),
     "AdvancedCronJob: missed times get no run": (
         (
             cron_plan,

@@ -59,7 +59,7 @@ class RecreationOperations:
         )
 
     async def _hold(self, pod: int, seconds: float) -> None:
-        """Somebody else keeps a pod out of service for a while."""
+        """Another client keeps a pod out of service for a while."""
         if name := await self._pod(pod):
             await self._change_holders(name, lambda holders: [*holders, HOLDER])
             await asyncio.sleep(seconds)

@@ -40,9 +40,9 @@ class Version(msgspec.Struct, frozen=True):
     """Whether the node reports it as ready, and its readiness gate for in-place updates is open."""
     ready_since: float
     images: Mapping[str, str]
-    """By container of the template."""
+    """Container of the template → image."""
     sidecars: Mapping[str, str]
-    """By container that was injected."""
+    """Injected container → image."""
     running: Mapping[str, str]
     """Images that the node reports, by container."""
     node: str
@@ -52,7 +52,7 @@ class Version(msgspec.Struct, frozen=True):
     """The node that its affinity prefers; empty: none."""
     phase: str = ""
     restarts: int = 0
-    """Of all its containers."""
+    """Restarts of all its containers."""
     is_deleting: bool = False
     gone: bool = False
     reconcile: int = 0
@@ -189,7 +189,7 @@ class PodHistory:
         return (versions[-1] for versions in self._versions.values() if not versions[-1].gone)
 
     def all_since(self, known: int, reconcile: Reconcile | None) -> Iterator[list[Version]]:
-        """For each pod that a manager may assume to exist: every version that it may assume to be the current one.
+        """Versions that a manager may assume to be current, of each pod that it may assume to exist.
 
         These are the version at revision `known` and all later ones. After its own write a manager knows that older
         versions are gone; but its later writes are not part of the knowledge of this reconcile, whose write may take

@@ -31,7 +31,7 @@ class Pod(msgspec.Struct, frozen=True):
     conditions: Mapping[str, tuple[str, str]]
     """Status and message by type."""
     started: Mapping[str, float]
-    """By container that runs."""
+    """Running container → time of its start."""
     document: Document
 
     @property
@@ -83,8 +83,7 @@ class Marker(msgspec.Struct, frozen=True):
         )
 
     def asked(self, pod: Pod) -> dict[str, tuple[str, Document]]:
-        """By its name on nodes: the container and the check. Probes whose port the pod does not have are left
-        out."""
+        """Name of a probe on nodes → container and check. Probes whose port the pod does not have are left out."""
         result: dict[str, tuple[str, Document]] = {}
         for probe in self.spec["probes"] if self.selects(pod) else ():
             check = dict(probe["probe"])
@@ -123,7 +122,7 @@ class Entry(msgspec.Struct, frozen=True):
     name: str
     ip: str
     probes: Mapping[str, tuple[str, Document]]
-    """By name: container and check."""
+    """Name of a probe → container and check."""
 
 
 class NodeProbes(msgspec.Struct, frozen=True):
@@ -135,7 +134,7 @@ class NodeProbes(msgspec.Struct, frozen=True):
     is_stored: bool
     is_there: bool
     entries: Mapping[str, Entry]
-    """By uid of the pod."""
+    """Uid of the pod → its probes."""
     states: Mapping[str, Sequence[Document]]
     """Results of its agent, by uid of the pod."""
 

@@ -51,9 +51,9 @@ class ProbeRules:
         self._last_at = scene.start
         """When something was written last."""
         self._pods: dict[str, list[Pod]] = {}
-        """By uid."""
+        """Uid → versions of the pod."""
         self._touched: dict[str, int] = {}
-        """By uid: at which revision a person wrote to a pod last."""
+        """Uid of a pod → revision of the last write by a person."""
         self._markers: dict[str, list[Marker]] = {}
         """Versions by name, also before a deletion and new creation; `_probes` and `_nodes` likewise."""
         self._probes: dict[str, list[NodeProbes]] = {}

@@ -58,7 +58,7 @@ class PullJob(msgspec.Struct, frozen=True):
     gone: bool
     is_deleting: bool
     is_held: bool
-    """By a finalizer."""
+    """Whether a finalizer holds it."""
     image: Image
     selector: Mapping[str, Any]
     pods: Mapping[str, Any] | None
@@ -174,7 +174,7 @@ class NodeImage(msgspec.Struct, frozen=True):
     labels: Mapping[str, str]
     entries: Mapping[Image, Entry]
     sandboxes: Mapping[str, Any]
-    """By image without tag."""
+    """Image without tag → sandbox configuration of its pulls."""
     answers: Mapping[Image, Answer]
     status: Mapping[str, Any]
 
@@ -185,7 +185,7 @@ class NodeImage(msgspec.Struct, frozen=True):
         return answer.ended if answer is not None and is_same else None
 
     def state(self, job: PullJob) -> str:
-        """How far the node is with a job: pending, active, Succeeded or Failed."""
+        """State of a job on this node: pending, active, Succeeded or Failed."""
         entry = self.entries.get(job.image)
         if entry is None or job.uid not in entry.owners:
             return "pending"

@@ -244,7 +244,7 @@ class ListRules(PullRules):
         ]
 
     def _children_since(self, owner: str, reconcile: Reconcile) -> Iterator[Sequence[PullJob]]:
-        """For each ImagePullJob of a list: the versions that the manager may assume to be the current one."""
+        """Versions that the manager may assume to be current, of each ImagePullJob of a list."""
         for many in self.jobs.values():
             if many[-1].owner == owner:
                 yield list_versions_since(many, reconcile.known.get(JOBS, 0))

@@ -56,11 +56,11 @@ class PullRules:
         self._start, self._skew_s, self._is_calm = start, skew_s, is_calm
         self.pods = PodHistory()
         self.jobs: dict[str, list[PullJob]] = {}
-        """By uid."""
+        """Uid → versions of the job."""
         self._node_images: dict[str, list[NodeImage]] = {}
         self._nodes: dict[str, list[Node]] = {}
         self._asked: dict[tuple[str, int, str], int] = {}
-        """By manager, number of the reconcile and job: the number of nodes with its requests."""
+        """Manager, number of the reconcile and uid of the job → the number of nodes with its requests."""
 
     def hook_answer(self, state: str) -> Mapping[str, str | None]:
         """There are no lifecycle hooks."""

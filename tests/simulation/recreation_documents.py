@@ -144,7 +144,7 @@ class Request(msgspec.Struct, frozen=True):
 
     @property
     def states(self) -> Mapping[str, str]:
-        """How far each container is."""
+        """Container → phase of its recreation."""
         return {state["name"]: state["phase"] for state in self.status.get("containerRecreateStates") or ()}
 
     @property

@@ -52,7 +52,7 @@ class RecreationRules:
         self._start, self._skew_s, self._is_calm = scene.start, scene.skew_s, scene.is_calm
         self._pods: dict[str, list[Pod]] = {}
         self._requests: dict[str, list[Request]] = {}
-        """By uid, as the pods."""
+        """Uid → versions of the request; `_pods` likewise."""
         self._stopped: set[tuple[str, str]] = set()
         """Requests and containers that were stopped for them."""
         self._runs: set[tuple[str, str]] = set()

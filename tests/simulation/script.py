@@ -44,7 +44,7 @@ class Script(msgspec.Struct, frozen=True, omit_defaults=True):
     reads_in_portions: bool = False
     """Whether the manager collects events of pods before it reads them (kube/cache/event_batching.py)."""
     hook_s: float = 3.0
-    """How long the handler of lifecycle hooks takes."""
+    """Time that the handler of lifecycle hooks takes."""
     kubelet: dict[str, float] = {}
     """KubeletSettings: how long things take on the nodes."""
 

@@ -46,7 +46,7 @@ class SidecarSet(msgspec.Struct, frozen=True):
     """Pods whose sidecars are upgraded; empty: all."""
     partition: int | str
     most_updated: float
-    """How many pods may be upgraded, by the annotation updated-pods."""
+    """Number of pods that may be upgraded, by the annotation updated-pods."""
     max_unavailable: int | str
     metadata: Mapping[str, str]
     """Annotations that running pods get, by the annotation roll-on-pod-metadata."""

@@ -149,7 +149,7 @@ class SpreadRules:
         }
 
     def _limits(self, spec: Any, subset: str) -> list[int]:
-        """How many pods it takes, by each spec and size of the workload that the manager may have known."""
+        """Limits of the subset, by each spec and size of the workload that the manager may have known."""
         basis = self._basis
         known = basis[0].get(TARGETS, 0) if basis else 0
         older = [replicas for revision, replicas in self._replicas if revision <= known][-1:]

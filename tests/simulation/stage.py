@@ -124,7 +124,7 @@ class Stage:
             *self._kind.makes,
             *((self._beside,) if self._beside is not None else ()),
         )
-        """Of the kinds whose controllers run."""
+        """Resources of the kinds whose controllers run."""
         self._rng = random.Random(script.seed)
         self._found: list[Violation] = []
         self._lives: list[Life] = []

@@ -170,11 +170,11 @@ class StatefulSetRules(WorkloadRules[Workload]):
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
         self._claims: dict[str, list[tuple[int, Any]]] = {}
-        """By name: each version with its revision; None: it is deleted."""
+        """Name → each version with its revision; None: it is deleted."""
         self._scaled_away: dict[str, tuple[str, int]] = {}
         """Claims that must be deleted with a scaled-down pod: name → uid, and the revision of the scaling."""
         self._nodes: dict[str, list[tuple[int, bool]]] = {}
-        """By name: each version's revision, and whether the node is out of service."""
+        """Name → each version's revision, and whether the node is out of service."""
 
     def read(self, document: Any, revision: int) -> Workload:
         return read_workload(document, revision)
@@ -339,7 +339,8 @@ class StatefulSetRules(WorkloadRules[Workload]):
     def _why_surplus_waits(
         self, commit: Commit, reconcile: Reconcile, pod: Version, workload: Workload
     ) -> str:
-        """With ordered management, the highest pod is deleted, if no lower pod is missing."""
+        """Reason why a surplus pod is not deleted yet; empty: it may be deleted. Ordered management deletes the highest
+        pod, if no lower pod is missing."""
         if down := self._surely_down(
             reconcile, [_named(pod.name, slot) for slot in workload.slots], workload, until=commit.at
         ):
@@ -443,9 +444,8 @@ class StatefulSetRules(WorkloadRules[Workload]):
     def _is_order_kept(
         self, commit: Commit, reconcile: Reconcile, pod: Version, workloads: list[Workload]
     ) -> Iterator[Violation]:
-        """With ordered management, no wanted pod that is out of service is updated, unless the manager took it
-        out of service, a user marked it, it has ended, or it has never been ready and the set requests its
-        replacement."""
+        """No wanted pod that is out of service is updated under ordered management, unless the manager took it out of
+        service, a user marked it, it has ended, or it has never been ready and the set requests its replacement."""
         known = self.pods.since(pod.uid, reconcile.known.get(PODS, 0))
         versions = [version for version in known if version.revision < commit.revision] or [pod]
         if any(

@@ -7,7 +7,7 @@ import pytest
 from simulation.fields import never_set
 
 SEEDS = range(500, 900)
-"""From seed 500 on, the fields of further_fields.py are set too."""
+"""Seeds from 500 on, whose scripts set the fields of further_fields.py too."""
 
 HOOKS = "the simulated owner of hooks answers labels; unit tests have finalizers and markPodNotReady"
 RESIZE = "a change of resources is another update, which rules do not know; test_cloneset_resize.py plays it"

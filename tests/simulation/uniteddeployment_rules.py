@@ -59,7 +59,7 @@ class UnitedDeploymentRules:
         self.pods = PodHistory()
         self._versions: list[_Seen] = []
         self._workloads: dict[str, list[_Seen]] = {}
-        """By uid."""
+        """Uid → versions of the workload."""
         self._scalings: dict[str, list[float]] = {}
         """Uid of a workload → times at which the controller has scaled it since the last change by another client."""
 

@@ -52,7 +52,7 @@ class Outcome(msgspec.Struct, frozen=True):
     violations: tuple[Violation, ...]
     trace: tuple[str, ...]
     writes: int
-    """By managers, events apart."""
+    """Number of the managers' writes, except events."""
     seconds: float
     """Virtual."""
 

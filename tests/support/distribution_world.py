@@ -49,8 +49,11 @@ def is_copy(doc: Mapping[str, Any], uid: str = UID) -> bool:
 
 
 class DistributionWorld:
-    """`objects`: those of the distributed kind and name, by namespace, whoever created them. `terminating`: namespaces
-    that are being deleted. `writes`: how often each namespace was written to."""
+    """Namespaces and their copies of a distributed object.
+
+    `objects`: objects of the distributed kind and name, by namespace, including objects of other creators.
+    `terminating`: namespaces that are being deleted. `writes`: number of writes to each namespace.
+    """
 
     def __init__(
         self,

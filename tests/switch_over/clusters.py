@@ -38,7 +38,7 @@ NODES: Final = 4
 
 LEADS_S: Final = 90.0
 QUIET_S: Final = 6.0
-"""How long pods have to stay as they are until a cluster counts as settled."""
+"""Time without a change of pods after which a cluster counts as settled."""
 SETTLES_S: Final = 150.0
 
 

@@ -1,4 +1,4 @@
-"""From a real OpenKruise manager to pykruise and back, on a real control plane with simulated nodes: no pod changes.
+"""No pod changes in a switch from a real OpenKruise manager to pykruise and back (real control plane, simulated nodes).
 
 Run by `make test-switch-over`; continuous integration plays the first test of each release.
 """

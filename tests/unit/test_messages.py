@@ -1,4 +1,4 @@
-"""Decisions carry codes: no code reads a message that is meant for people.
+"""Decisions carry codes: no code reads a message for people.
 
 Otherwise another wording would change a decision. The test searches the syntax trees of all sources for variables
 with names such as `message` or `because` that are compared or parsed.

@@ -14,7 +14,15 @@ from recorded_original.language import (
     Try,
     TryPatch,
 )
-from recorded_original.scenarios.documents import POLICY, but, pods, rolling, set_image, told, workload
+from recorded_original.scenarios.documents import (
+    POLICY,
+    build_difference,
+    build_scenario,
+    pods,
+    rolling,
+    set_image,
+    workload,
+)
 
 __all__ = ["POD", "POD_UNAVAILABLE_BUDGET"]
 
@@ -60,11 +68,11 @@ POD_UNAVAILABLE_BUDGET: Final = Group(
     kind=_KIND,
     watched=("CloneSet",),
     scenarios=(
-        told("one pod may be unavailable", _budget(maxUnavailable=1), _web(), Settle()),
-        told("pods that must be available", _budget(minAvailable=2), _web(), Settle()),
-        told("shares", _budget(maxUnavailable="50%"), _web(3), Settle()),
-        told("shares that must be available", _budget(minAvailable="50%"), _web(3), Settle()),
-        told(
+        build_scenario("one pod may be unavailable", _budget(maxUnavailable=1), _web(), Settle()),
+        build_scenario("pods that must be available", _budget(minAvailable=2), _web(), Settle()),
+        build_scenario("shares", _budget(maxUnavailable="50%"), _web(3), Settle()),
+        build_scenario("shares that must be available", _budget(minAvailable="50%"), _web(3), Settle()),
+        build_scenario(
             "nothing may go",
             _budget(maxUnavailable=0),
             _web(2),
@@ -73,8 +81,8 @@ POD_UNAVAILABLE_BUDGET: Final = Group(
             DeletePod("web", 0),
             Settle(),
         ),
-        told("by the workload", _budget(maxUnavailable=1, **_TARGET), _web(), Settle()),
-        told(
+        build_scenario("by the workload", _budget(maxUnavailable=1, **_TARGET), _web(), Settle()),
+        build_scenario(
             "one eviction is allowed, a second one is not",
             _budget(maxUnavailable=1, **_TARGET),
             _web(template=_slow()),
@@ -83,7 +91,7 @@ POD_UNAVAILABLE_BUDGET: Final = Group(
             Evict("web", 1),
             Settle(quiet_s=15),
         ),
-        told(
+        build_scenario(
             "one deletion is allowed, a second one is not",
             _budget(maxUnavailable=1, **_TARGET),
             _web(template=_slow()),
@@ -92,7 +100,7 @@ POD_UNAVAILABLE_BUDGET: Final = Group(
             DeletePod("web", 1),
             Settle(quiet_s=15),
         ),
-        told(
+        build_scenario(
             "a pod that is not ready may go",
             _budget(maxUnavailable=0, **_TARGET),
             _web(1, template=pods("web", image="nginx/broken")),
@@ -100,7 +108,7 @@ POD_UNAVAILABLE_BUDGET: Final = Group(
             DeletePod("web", 0),
             Settle(),
         ),
-        told(
+        build_scenario(
             "pods that need no protection",
             _budget(maxUnavailable=0, **_TARGET),
             _web(
@@ -117,7 +125,7 @@ POD_UNAVAILABLE_BUDGET: Final = Group(
             DeletePod("web", 0),
             Settle(),
         ),
-        told(
+        build_scenario(
             "only deletions are guarded",
             _budget(maxUnavailable=0, protectOperations=["DELETE"], **_TARGET),
             _web(2),
@@ -125,16 +133,20 @@ POD_UNAVAILABLE_BUDGET: Final = Group(
             Evict("web", 0),
             Settle(),
         ),
-        told(
+        build_scenario(
             "an update in place is slowed",
             _budget(maxUnavailable=1, **_TARGET),
             _web(3, **_IN_PLACE),
             Settle(),
             set_image("CloneSet"),
             Settle(),
-            differs=(but("a CloneSet asks the budget before it writes", "*/events/*PubPreventPodDeletion"),),
+            differs=(
+                build_difference(
+                    "a CloneSet asks the budget before it writes", "*/events/*PubPreventPodDeletion"
+                ),
+            ),
         ),
-        told(
+        build_scenario(
             "an update in place is held",
             _budget(maxUnavailable=0, **_TARGET),
             _web(2, **_IN_PLACE),
@@ -145,11 +157,17 @@ POD_UNAVAILABLE_BUDGET: Final = Group(
                 {"spec": {"template": {"spec": {"containers": [{"name": "main", "image": "nginx:2"}]}}}},
             ),
             Settle(),
-            differs=(but("a CloneSet asks the budget before it writes", "*/events/*PubPreventPodDeletion"),),
+            differs=(
+                build_difference(
+                    "a CloneSet asks the budget before it writes", "*/events/*PubPreventPodDeletion"
+                ),
+            ),
         ),
-        told("a total of its own", _budget(maxUnavailable="50%", protectTotalReplicas=10), _web(3), Settle()),
-        told("no pod at all", _budget(maxUnavailable=1), Settle()),
-        told(
+        build_scenario(
+            "a total of its own", _budget(maxUnavailable="50%", protectTotalReplicas=10), _web(3), Settle()
+        ),
+        build_scenario("no pod at all", _budget(maxUnavailable=1), Settle()),
+        build_scenario(
             "the budget is changed",
             _budget(maxUnavailable=1),
             _web(),
@@ -157,7 +175,7 @@ POD_UNAVAILABLE_BUDGET: Final = Group(
             Patch(_KIND, "budget", {"spec": {"maxUnavailable": 2}}),
             Settle(),
         ),
-        told(
+        build_scenario(
             "the workload is scaled",
             _budget(minAvailable=1, **_TARGET),
             _web(3),
@@ -165,7 +183,7 @@ POD_UNAVAILABLE_BUDGET: Final = Group(
             Patch("CloneSet", "web", {"spec": {"replicas": 1}}),
             Settle(),
         ),
-        told(
+        build_scenario(
             "the budget is deleted",
             _budget(maxUnavailable=1),
             _web(1),
@@ -173,13 +191,13 @@ POD_UNAVAILABLE_BUDGET: Final = Group(
             Delete(_KIND, "budget"),
             Settle(),
         ),
-        told(
+        build_scenario(
             "the smallest manifest",
             _try(maxUnavailable=1),
             _try(minAvailable=1),
             _try(maxUnavailable=1, **_TARGET),
         ),
-        told(
+        build_scenario(
             "wrong values",
             _try(),
             _try(maxUnavailable=1, minAvailable=1),
@@ -193,7 +211,7 @@ POD_UNAVAILABLE_BUDGET: Final = Group(
             _try(maxUnavailable=1, protectOperations=["NONSENSE"]),
             _try(maxUnavailable=1, protectTotalReplicas=-1),
         ),
-        told(
+        build_scenario(
             "conflicts and changes",
             _budget(maxUnavailable=1, **_TARGET),
             Settle(),
@@ -240,7 +258,7 @@ POD: Final = Group(
     kind="Pod",
     watched=("CloneSet", "Service", "ConfigMap"),
     scenarios=(
-        told(
+        build_scenario(
             "a workload that must not go",
             _protected("CloneSet", "Always", replicas=0),
             Delete("CloneSet", "web"),
@@ -248,7 +266,7 @@ POD: Final = Group(
             Delete("CloneSet", "web"),
             Settle(),
         ),
-        told(
+        build_scenario(
             "a workload that must not go with pods",
             _protected("CloneSet", "Cascading", replicas=1),
             Settle(),
@@ -258,17 +276,19 @@ POD: Final = Group(
             Delete("CloneSet", "web"),
             Settle(),
         ),
-        told(
+        build_scenario(
             "a StatefulSet that must not go with pods",
             _protected("StatefulSet", "Cascading", replicas=1, serviceName="web"),
             Settle(),
             Delete("StatefulSet", "web"),
         ),
-        told("a Service that must not go", Create(_service("Always")), Delete("Service", "web"), Settle()),
-        told(
+        build_scenario(
+            "a Service that must not go", Create(_service("Always")), Delete("Service", "web"), Settle()
+        ),
+        build_scenario(
             "a Service of which only Always is known", Try(_service("Cascading")), Try(_service("Nonsense"))
         ),
-        told(
+        build_scenario(
             "a wrong word",
             Try(
                 {
@@ -277,12 +297,12 @@ POD: Final = Group(
                 }
             ),
         ),
-        told(
+        build_scenario(
             "containers begin in the order of their priorities",
             Create(_pod("ordered", _launched("main", "1"), _launched("first", "5"))),
             Settle(),
         ),
-        told(
+        build_scenario(
             "containers begin in the order in which they are written",
             Create(
                 _pod(
@@ -294,21 +314,21 @@ POD: Final = Group(
             ),
             Settle(),
         ),
-        told(
+        build_scenario(
             "one container has no priority",
             Create(_pod("ordered", _launched("main", "1"), {**_PLAIN, "name": "second"})),
             Settle(),
         ),
-        told(
+        build_scenario(
             "priorities that are no numbers",
             Create(_pod("ordered", _launched("main", "x"), _launched("second", "1"))),
             Settle(),
         ),
-        told(
+        build_scenario(
             "the same priority for all",
             Create(_pod("ordered", _launched("main", "1"), _launched("second", "1"))),
             Settle(),
         ),
-        told("a plain pod", Create(_pod("plain", _PLAIN)), Settle()),
+        build_scenario("a plain pod", Create(_pod("plain", _PLAIN)), Settle()),
     ),
 )

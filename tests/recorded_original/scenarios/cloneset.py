@@ -15,7 +15,16 @@ from recorded_original.language import (
     TryPatch,
     Wanted,
 )
-from recorded_original.scenarios.documents import BOTH, CLAIM, but, pods, rolling, set_image, told, workload
+from recorded_original.scenarios.documents import (
+    BOTH,
+    CLAIM,
+    build_difference,
+    build_scenario,
+    pods,
+    rolling,
+    set_image,
+    workload,
+)
 
 __all__ = ["CLONE_SET"]
 
@@ -40,8 +49,8 @@ _GATE: Final[Document] = {"readinessGates": [{"conditionType": "InPlaceUpdateRea
 
 
 _ROLLOUTS: Final = (
-    told("pods are created", _set(), Settle(), versions=BOTH),
-    told(
+    build_scenario("pods are created", _set(), Settle(), versions=BOTH),
+    build_scenario(
         "scale up and down",
         _set(),
         Settle(),
@@ -51,16 +60,18 @@ _ROLLOUTS: Final = (
         Settle(),
         versions=BOTH,
     ),
-    told("scale to nothing", _set(replicas=2), Settle(), _change(replicas=0), Settle(), versions=BOTH),
-    told("a rollout recreates pods", _set(), Settle(), set_image(_KIND), Settle(), versions=BOTH),
-    told(
+    build_scenario(
+        "scale to nothing", _set(replicas=2), Settle(), _change(replicas=0), Settle(), versions=BOTH
+    ),
+    build_scenario("a rollout recreates pods", _set(), Settle(), set_image(_KIND), Settle(), versions=BOTH),
+    build_scenario(
         "a rollout in place",
         _set(updateStrategy=_strategy(**_IN_PLACE)),
         Settle(),
         set_image(_KIND),
         Settle(),
     ),
-    told(
+    build_scenario(
         "a rollout in place, and back",
         _set(updateStrategy=_strategy(**_IN_PLACE), replicas=2),
         Settle(),
@@ -69,24 +80,26 @@ _ROLLOUTS: Final = (
         set_image(_KIND, "nginx:1"),
         Settle(),
     ),
-    told(
+    build_scenario(
         "a rollout in place with a readiness gate in the template",
         _set(updateStrategy=_strategy(**_IN_PLACE), template=pods("web", **_GATE)),
         Settle(),
         set_image(_KIND),
         Settle(),
     ),
-    told(
+    build_scenario(
         "in place only, where that is impossible",
         _set(updateStrategy=_strategy(podUpdatePolicy="InPlaceOnly")),
         Settle(),
         Patch(_KIND, "web", {"spec": {"template": {"spec": {"priorityClassName": "system-node-critical"}}}}),
         Settle(),
         differs=(
-            but("an event and the reason of the condition say why pods stay old", "*/events/*CannotUpdate"),
+            build_difference(
+                "an event and the reason of the condition say why pods stay old", "*/events/*CannotUpdate"
+            ),
         ),
     ),
-    told(
+    build_scenario(
         "labels and annotations of the template change in place",
         _set(updateStrategy=_strategy(**_IN_PLACE)),
         Settle(),
@@ -97,7 +110,7 @@ _ROLLOUTS: Final = (
         ),
         Settle(),
     ),
-    told(
+    build_scenario(
         "a partition keeps pods back",
         _set(replicas=4, updateStrategy=_strategy(partition=3)),
         Settle(),
@@ -108,7 +121,7 @@ _ROLLOUTS: Final = (
         _change(updateStrategy=_strategy(partition=0)),
         Settle(),
     ),
-    told(
+    build_scenario(
         "paused",
         _set(updateStrategy=_strategy(paused=True)),
         Settle(),
@@ -119,21 +132,21 @@ _ROLLOUTS: Final = (
         _change(updateStrategy=_strategy(paused=False)),
         Settle(),
     ),
-    told(
+    build_scenario(
         "a surge",
         _set(updateStrategy=_strategy(maxSurge=1, maxUnavailable=1)),
         Settle(),
         set_image(_KIND),
         Settle(),
     ),
-    told(
+    build_scenario(
         "a surge of three at a partition",
         _set(replicas=4, updateStrategy=_strategy(maxSurge=3, maxUnavailable=1, partition=2)),
         Settle(),
         set_image(_KIND),
         Settle(),
     ),
-    told(
+    build_scenario(
         "on delete",
         _set(updateStrategy={"type": "OnDelete"}),
         Settle(),
@@ -142,21 +155,23 @@ _ROLLOUTS: Final = (
         DeletePod("web", 0),
         Settle(),
     ),
-    told(
+    build_scenario(
         "a broken image stops at the limit",
         _set(replicas=4, updateStrategy=_strategy(maxUnavailable=1)),
         Settle(),
         set_image(_KIND, "nginx/broken"),
         Settle(),
     ),
-    told("a broken image from the beginning", _set(template=pods("web", image="nginx/broken")), Settle()),
-    told(
+    build_scenario(
+        "a broken image from the beginning", _set(template=pods("web", image="nginx/broken")), Settle()
+    ),
+    build_scenario(
         "pods become available later",
         _set(replicas=2, minReadySeconds=8),
         Settle(quiet_s=3),
         Settle(quiet_s=12),
     ),
-    told(
+    build_scenario(
         "priorities choose who is updated",
         _set(
             replicas=2,
@@ -172,7 +187,7 @@ _ROLLOUTS: Final = (
         set_image(_KIND),
         Settle(),
     ),
-    told(
+    build_scenario(
         "revisions beyond the limit are removed",
         _set(replicas=1, revisionHistoryLimit=1),
         Settle(),
@@ -186,8 +201,10 @@ _ROLLOUTS: Final = (
 )
 
 _PODS: Final = (
-    told("a pod that is deleted is replaced", _set(), Settle(), DeletePod("web", 0), Settle(), versions=BOTH),
-    told(
+    build_scenario(
+        "a pod that is deleted is replaced", _set(), Settle(), DeletePod("web", 0), Settle(), versions=BOTH
+    ),
+    build_scenario(
         "a pod that is asked to go",
         _set(),
         Settle(),
@@ -195,7 +212,7 @@ _PODS: Final = (
         Settle(),
         versions=BOTH,
     ),
-    told(
+    build_scenario(
         "a pod that is asked to go while scaling down",
         _set(),
         Settle(),
@@ -205,7 +222,7 @@ _PODS: Final = (
         _change(replicas=2),
         Settle(),
     ),
-    told(
+    build_scenario(
         "deletion costs choose who goes",
         _set(),
         Settle(),
@@ -222,15 +239,17 @@ _PODS: Final = (
         _change(replicas=2),
         Settle(),
     ),
-    told("claims", _set(volumeClaimTemplates=[CLAIM], replicas=2), Settle(), _change(replicas=1), Settle()),
-    told(
+    build_scenario(
+        "claims", _set(volumeClaimTemplates=[CLAIM], replicas=2), Settle(), _change(replicas=1), Settle()
+    ),
+    build_scenario(
         "claims stay when pods are recreated in a rollout",
         _set(volumeClaimTemplates=[CLAIM], replicas=2),
         Settle(),
         set_image(_KIND),
         Settle(),
     ),
-    told(
+    build_scenario(
         "a finalizer of a lifecycle hook holds a pod",
         _set(
             replicas=2,
@@ -244,7 +263,7 @@ _PODS: Final = (
         _change(replicas=1),
         Settle(),
     ),
-    told(
+    build_scenario(
         "a label of a lifecycle hook holds a pod that is to go",
         _set(
             replicas=2,
@@ -255,7 +274,7 @@ _PODS: Final = (
         _change(replicas=0),
         Settle(),
     ),
-    told(
+    build_scenario(
         "a hook before an update in place",
         _set(
             replicas=2,
@@ -269,22 +288,26 @@ _PODS: Final = (
         PatchPod("web", 0, {"metadata": {"labels": {"example.com/hold": None}}}),
         Settle(),
     ),
-    told(
+    build_scenario(
         "the first pod waits for its hook before it is normal",
         _set(replicas=1, lifecycle={"preNormal": {"finalizersHandler": ["example.com/hold"]}}),
         Settle(),
         PatchPod("web", 0, {"metadata": {"finalizers": ["example.com/hold"]}}),
         Settle(),
     ),
-    told(
+    build_scenario(
         "scaling up at a limit",
         _set(replicas=5, scaleStrategy={"maxUnavailable": 1}, template=pods("web", image="nginx/broken")),
         Settle(),
     ),
-    told("scaling up is switched off", _set(replicas=2, scaleStrategy={"disablePVCReuse": True}), Settle()),
-    told("deleted with its pods", _set(replicas=2), Settle(), Delete(_KIND, "web"), Settle()),
-    told("deleted without its pods", _set(replicas=2), Settle(), Delete(_KIND, "web", "Orphan"), Settle()),
-    told(
+    build_scenario(
+        "scaling up is switched off", _set(replicas=2, scaleStrategy={"disablePVCReuse": True}), Settle()
+    ),
+    build_scenario("deleted with its pods", _set(replicas=2), Settle(), Delete(_KIND, "web"), Settle()),
+    build_scenario(
+        "deleted without its pods", _set(replicas=2), Settle(), Delete(_KIND, "web", "Orphan"), Settle()
+    ),
+    build_scenario(
         "orphans are adopted",
         Create(
             {
@@ -302,14 +325,14 @@ _PODS: Final = (
             ),
         ),
     ),
-    told(
+    build_scenario(
         "a pod that does not match any more is let go",
         _set(replicas=2),
         Settle(),
         PatchPod("web", 0, {"metadata": {"labels": {"app": "other"}}}),
         Settle(),
     ),
-    told(
+    build_scenario(
         "a deadline for progress passes",
         _set(replicas=1, progressDeadlineSeconds=10),
         Settle(),
@@ -324,8 +347,8 @@ def _try(**spec: Any) -> Try:
 
 
 _ADMISSION: Final = (
-    told("the smallest manifest", _try(), versions=BOTH),
-    told(
+    build_scenario("the smallest manifest", _try(), versions=BOTH),
+    build_scenario(
         "defaults of strategies",
         _try(updateStrategy={}),
         _try(updateStrategy={"type": "RollingUpdate"}),
@@ -336,7 +359,7 @@ _ADMISSION: Final = (
         _try(lifecycle={}),
         _try(lifecycle={"preDelete": {}}),
     ),
-    told(
+    build_scenario(
         "wrong numbers",
         _try(replicas=-1),
         _try(minReadySeconds=-1),
@@ -349,12 +372,12 @@ _ADMISSION: Final = (
         _try(updateStrategy=rolling(podUpdatePolicy="Nonsense")),
         _try(updateStrategy=rolling(maxUnavailable="200%")),
     ),
-    told(
+    build_scenario(
         "a surge, and no pod may be unavailable",
         _try(updateStrategy=rolling(maxUnavailable=0, maxSurge=1)),
-        differs=(but("the older version accepts it, and it makes sense", "1 *"),),
+        differs=(build_difference("the older version accepts it, and it makes sense", "1 *"),),
     ),
-    told(
+    build_scenario(
         "wrong selectors and templates",
         _try(selector={}),
         _try(selector={"matchLabels": {"app": "other"}}),
@@ -368,7 +391,7 @@ _ADMISSION: Final = (
             }
         ),
     ),
-    told(
+    build_scenario(
         "wrong lifecycles and priorities",
         _try(lifecycle={"preDelete": {"labelsHandler": {"not a label!": "x"}}}),
         _try(
@@ -384,7 +407,7 @@ _ADMISSION: Final = (
         _try(updateStrategy=rolling(inPlaceUpdateStrategy={"gracePeriodSeconds": -1})),
         _try(scaleStrategy={"podsToDelete": ["unknown"]}),
     ),
-    told(
+    build_scenario(
         "fields that cannot be changed",
         _set(replicas=1, volumeClaimTemplates=[CLAIM]),
         Settle(),

@@ -13,7 +13,7 @@ from recorded_original.language import (
     Try,
     TryPatch,
 )
-from recorded_original.scenarios.documents import BOTH, KRUISE, but, told, workload
+from recorded_original.scenarios.documents import BOTH, KRUISE, build_difference, build_scenario, workload
 
 __all__ = ["CONTAINER_RECREATE_REQUEST", "EPHEMERAL_JOB", "POD_PROBE_MARKER"]
 
@@ -47,9 +47,9 @@ def _again(*containers: str, **spec: Any) -> Create:
 CONTAINER_RECREATE_REQUEST: Final = Group(
     kind=_REQUEST,
     scenarios=(
-        told("one container", _pod(), Settle(), _again(), Settle(), versions=BOTH),
-        told("two containers", _pod(), Settle(), _again("main", "side"), Settle(), versions=BOTH),
-        told(
+        build_scenario("one container", _pod(), Settle(), _again(), Settle(), versions=BOTH),
+        build_scenario("two containers", _pod(), Settle(), _again("main", "side"), Settle(), versions=BOTH),
+        build_scenario(
             "in order",
             _pod(),
             Settle(),
@@ -57,7 +57,7 @@ CONTAINER_RECREATE_REQUEST: Final = Group(
             Settle(),
             versions=BOTH,
         ),
-        told(
+        build_scenario(
             "the pod is not ready meanwhile",
             _pod(),
             Settle(),
@@ -65,7 +65,7 @@ CONTAINER_RECREATE_REQUEST: Final = Group(
             Settle(),
             versions=BOTH,
         ),
-        told(
+        build_scenario(
             "only what has run for a while",
             _pod(),
             Settle(),
@@ -73,7 +73,7 @@ CONTAINER_RECREATE_REQUEST: Final = Group(
             Settle(quiet_s=8),
             versions=BOTH,
         ),
-        told(
+        build_scenario(
             "it is removed after it is done",
             _pod(),
             Settle(),
@@ -82,9 +82,9 @@ CONTAINER_RECREATE_REQUEST: Final = Group(
             Settle(quiet_s=25),
             versions=BOTH,
         ),
-        told("no such container", _pod(), Settle(), _again("none"), Settle(), versions=BOTH),
-        told("no such pod", _again(), Settle(), versions=BOTH),
-        told(
+        build_scenario("no such container", _pod(), Settle(), _again("none"), Settle(), versions=BOTH),
+        build_scenario("no such pod", _again(), Settle(), versions=BOTH),
+        build_scenario(
             "the pod is deleted meanwhile",
             _pod(),
             Settle(),
@@ -94,7 +94,7 @@ CONTAINER_RECREATE_REQUEST: Final = Group(
             Settle(),
             versions=BOTH,
         ),
-        told(
+        build_scenario(
             "a deadline passes",
             _pod(),
             Settle(),
@@ -102,7 +102,7 @@ CONTAINER_RECREATE_REQUEST: Final = Group(
             Settle(quiet_s=8),
             versions=BOTH,
         ),
-        told(
+        build_scenario(
             "a container that has not begun",
             _pod(image="nginx/broken"),
             Settle(),
@@ -110,8 +110,10 @@ CONTAINER_RECREATE_REQUEST: Final = Group(
             Settle(),
             versions=BOTH,
         ),
-        told("forced", _pod(), Settle(), _again(strategy={"forceRecreate": True}), Settle(), versions=BOTH),
-        told(
+        build_scenario(
+            "forced", _pod(), Settle(), _again(strategy={"forceRecreate": True}), Settle(), versions=BOTH
+        ),
+        build_scenario(
             "twice",
             _pod(),
             Settle(),
@@ -121,7 +123,7 @@ CONTAINER_RECREATE_REQUEST: Final = Group(
             Settle(),
             versions=BOTH,
         ),
-        told(
+        build_scenario(
             "deleted",
             _pod(),
             Settle(),
@@ -131,7 +133,7 @@ CONTAINER_RECREATE_REQUEST: Final = Group(
             Settle(),
             versions=BOTH,
         ),
-        told(
+        build_scenario(
             "the smallest manifest",
             _pod(),
             Settle(),
@@ -139,7 +141,7 @@ CONTAINER_RECREATE_REQUEST: Final = Group(
             Try(_request(strategy={})),
             versions=BOTH,
         ),
-        told(
+        build_scenario(
             "wrong values",
             _pod(),
             Settle(),
@@ -154,9 +156,9 @@ CONTAINER_RECREATE_REQUEST: Final = Group(
             Try(_request(activeDeadlineSeconds=-1)),
             Try(_request(ttlSecondsAfterFinished=-1)),
             versions=BOTH,
-            differs=(but("it could only fail later", "6 *", "9 *", "12 *", only_in="v1alpha1"),),
+            differs=(build_difference("it could only fail later", "6 *", "9 *", "12 *", only_in="v1alpha1"),),
         ),
-        told(
+        build_scenario(
             "changes",
             _pod(),
             Settle(),
@@ -199,7 +201,7 @@ _MARKS: Final[Document] = {
 POD_PROBE_MARKER: Final = Group(
     kind=_MARKER,
     scenarios=(
-        told(
+        build_scenario(
             "a probe becomes a condition",
             _web(),
             Settle(),
@@ -207,7 +209,7 @@ POD_PROBE_MARKER: Final = Group(
             Settle(quiet_s=8),
             versions=BOTH,
         ),
-        told(
+        build_scenario(
             "a probe marks pods",
             _web(),
             Settle(),
@@ -215,22 +217,24 @@ POD_PROBE_MARKER: Final = Group(
             Settle(quiet_s=8),
             versions=BOTH,
         ),
-        told("pods come later", Create(_marker(_probe(**_MARKS))), _web(), Settle(quiet_s=8), versions=BOTH),
-        told(
+        build_scenario(
+            "pods come later", Create(_marker(_probe(**_MARKS))), _web(), Settle(quiet_s=8), versions=BOTH
+        ),
+        build_scenario(
             "no pod matches",
             Create(_marker(selector={"matchLabels": {"app": "none"}})),
             _web(1),
             Settle(),
             versions=BOTH,
         ),
-        told(
+        build_scenario(
             "no such container",
             _web(1),
             Create(_marker(_probe(containerName="none"))),
             Settle(),
             versions=BOTH,
         ),
-        told(
+        build_scenario(
             "two probes",
             _web(1),
             Settle(),
@@ -238,8 +242,8 @@ POD_PROBE_MARKER: Final = Group(
             Settle(quiet_s=8),
             versions=BOTH,
         ),
-        told("the smallest manifest", Try(_marker()), versions=BOTH),
-        told(
+        build_scenario("the smallest manifest", Try(_marker()), versions=BOTH),
+        build_scenario(
             "deleted",
             _web(1),
             Settle(),
@@ -249,15 +253,15 @@ POD_PROBE_MARKER: Final = Group(
             Settle(),
             versions=BOTH,
         ),
-        told(
+        build_scenario(
             "defaults",
             Try(_marker(_probe(probe={"exec": {"command": ["true"]}}))),
             Try(_marker(_probe(probe={"tcpSocket": {"port": 80}}))),
             Try(_marker(_probe(probe={"httpGet": {"port": 80}}))),
             versions=BOTH,
-            differs=(but("left out the scheme is HTTP, and the path /", "3 */fields/*"),),
+            differs=(build_difference("left out the scheme is HTTP, and the path /", "3 */fields/*"),),
         ),
-        told(
+        build_scenario(
             "wrong values",
             Try(_marker(selector={})),
             Try({**_marker(), "spec": {"selector": {"matchLabels": {"a": "b"}}, "probes": []}}),
@@ -274,8 +278,8 @@ POD_PROBE_MARKER: Final = Group(
             Try(_marker(_probe(markerPolicy=[{"state": "Succeeded"}]))),
             versions=BOTH,
             differs=(
-                but("a condition of Kubernetes' own would be overwritten", "10 *"),
-                but(
+                build_difference("a condition of Kubernetes' own would be overwritten", "10 *"),
+                build_difference(
                     "the path leads to the field",
                     "*/fields/spec.probes",
                     "7 */fields/*",
@@ -308,11 +312,17 @@ def _debug(**spec: Any) -> Document:
 
 EPHEMERAL_JOB: Final = Group(
     kind=_JOB,
-    differs=(but("no finalizer is set, since it protects nothing", "*/objects/EphemeralJob */finalizers"),),
+    differs=(
+        build_difference(
+            "no finalizer is set, since it protects nothing", "*/objects/EphemeralJob */finalizers"
+        ),
+    ),
     scenarios=(
-        told("all pods are debugged", _web(), Settle(), Create(_debug()), Settle(), versions=BOTH),
-        told("one pod at a time", _web(), Settle(), Create(_debug(parallelism=1)), Settle(), versions=BOTH),
-        told(
+        build_scenario("all pods are debugged", _web(), Settle(), Create(_debug()), Settle(), versions=BOTH),
+        build_scenario(
+            "one pod at a time", _web(), Settle(), Create(_debug(parallelism=1)), Settle(), versions=BOTH
+        ),
+        build_scenario(
             "as many pods as are asked for",
             _web(3),
             Settle(),
@@ -320,7 +330,7 @@ EPHEMERAL_JOB: Final = Group(
             Settle(),
             versions=BOTH,
         ),
-        told(
+        build_scenario(
             "paused",
             _web(),
             Settle(),
@@ -330,9 +340,9 @@ EPHEMERAL_JOB: Final = Group(
             Settle(),
             versions=BOTH,
         ),
-        told("no pod matches", Create(_debug()), Settle(), versions=BOTH),
-        told("pods come later", Create(_debug()), _web(1), Settle(), versions=BOTH),
-        told(
+        build_scenario("no pod matches", Create(_debug()), Settle(), versions=BOTH),
+        build_scenario("pods come later", Create(_debug()), _web(1), Settle(), versions=BOTH),
+        build_scenario(
             "it is removed after it is done",
             _web(1),
             Settle(),
@@ -341,8 +351,10 @@ EPHEMERAL_JOB: Final = Group(
             Settle(quiet_s=25),
             versions=BOTH,
         ),
-        told("a deadline passes", Create(_debug(activeDeadlineSeconds=4)), Settle(quiet_s=8), versions=BOTH),
-        told(
+        build_scenario(
+            "a deadline passes", Create(_debug(activeDeadlineSeconds=4)), Settle(quiet_s=8), versions=BOTH
+        ),
+        build_scenario(
             "deleted",
             _web(1),
             Settle(),
@@ -352,8 +364,8 @@ EPHEMERAL_JOB: Final = Group(
             Settle(),
             versions=BOTH,
         ),
-        told("the smallest manifest", Try(_debug()), versions=BOTH),
-        told(
+        build_scenario("the smallest manifest", Try(_debug()), versions=BOTH),
+        build_scenario(
             "wrong values",
             Try(_debug(selector={})),
             Try(_debug(selector=None)),
@@ -361,7 +373,7 @@ EPHEMERAL_JOB: Final = Group(
             Try(_debug(replicas=-1)),
             Try(_debug(parallelism=-1)),
             versions=BOTH,
-            differs=(but("it could only fail later", "4 *", "5 *"),),
+            differs=(build_difference("it could only fail later", "4 *", "5 *"),),
         ),
     ),
 )

@@ -17,12 +17,12 @@ from recorded_original.language import (
 )
 from recorded_original.scenarios.documents import (
     BOTH,
-    but,
+    build_difference,
+    build_scenario,
     image_of,
     pods,
     rolling,
     set_image,
-    told,
     workload,
 )
 
@@ -51,10 +51,12 @@ DAEMON_SET: Final = Group(
         Wanted(at=("*/readinessGates",), why="a gate that the template has is not added a second time"),
     ),
     scenarios=(
-        told("every node gets a pod", _set(), Settle(), versions=BOTH),
-        told("one node gets a pod", _set(template=pods("web", **_ONE_NODE)), Settle(), versions=BOTH),
-        told("a rollout", _set(), Settle(), set_image(_KIND), Settle(), versions=BOTH),
-        told(
+        build_scenario("every node gets a pod", _set(), Settle(), versions=BOTH),
+        build_scenario(
+            "one node gets a pod", _set(template=pods("web", **_ONE_NODE)), Settle(), versions=BOTH
+        ),
+        build_scenario("a rollout", _set(), Settle(), set_image(_KIND), Settle(), versions=BOTH),
+        build_scenario(
             "a rollout of two at a time",
             _set(updateStrategy=rolling(maxUnavailable=2)),
             Settle(),
@@ -62,7 +64,7 @@ DAEMON_SET: Final = Group(
             Settle(),
             versions=BOTH,
         ),
-        told(
+        build_scenario(
             "a surge",
             _set(updateStrategy=rolling(maxSurge=1, maxUnavailable=0)),
             Settle(),
@@ -70,7 +72,7 @@ DAEMON_SET: Final = Group(
             Settle(),
             versions=BOTH,
         ),
-        told(
+        build_scenario(
             "a rollout in place",
             _set(
                 updateStrategy=rolling(rollingUpdateType="InPlaceIfPossible"),
@@ -81,7 +83,7 @@ DAEMON_SET: Final = Group(
             Settle(),
             versions=BOTH,
         ),
-        told(
+        build_scenario(
             "a partition",
             _set(updateStrategy=rolling(partition=3)),
             Settle(),
@@ -91,7 +93,7 @@ DAEMON_SET: Final = Group(
             Settle(),
             versions=BOTH,
         ),
-        told(
+        build_scenario(
             "only nodes of a selector are updated",
             _set(updateStrategy=rolling(selector={"matchLabels": {"kubernetes.io/hostname": "node-3"}})),
             Settle(),
@@ -99,7 +101,7 @@ DAEMON_SET: Final = Group(
             Settle(),
             versions=BOTH,
         ),
-        told(
+        build_scenario(
             "paused",
             _set(updateStrategy=rolling(paused=True)),
             Settle(),
@@ -109,7 +111,7 @@ DAEMON_SET: Final = Group(
             Settle(),
             versions=BOTH,
         ),
-        told(
+        build_scenario(
             "on delete",
             _set(updateStrategy={"type": "OnDelete"}, template=pods("web", **_ONE_NODE)),
             Settle(),
@@ -119,7 +121,7 @@ DAEMON_SET: Final = Group(
             Settle(),
             versions=BOTH,
         ),
-        told(
+        build_scenario(
             "a broken image stops the rollout",
             _set(),
             Settle(),
@@ -127,23 +129,23 @@ DAEMON_SET: Final = Group(
             Settle(),
             versions=BOTH,
             differs=(
-                but(
+                build_difference(
                     "which node comes first follows from names and states, so a plan can be explained",
                     "4 */pods/*",
                     only_in="v1beta1",
                 ),
             ),
         ),
-        told(
+        build_scenario(
             "a broken image from the beginning",
             _set(template=pods("web", image="nginx/broken")),
             Settle(),
             versions=BOTH,
         ),
-        told(
+        build_scenario(
             "no node fits", _set(template=pods("web", nodeSelector={"no": "such"})), Settle(), versions=BOTH
         ),
-        told(
+        build_scenario(
             "the selector of nodes changes",
             _set(template=pods("web", **_ONE_NODE)),
             Settle(),
@@ -155,7 +157,7 @@ DAEMON_SET: Final = Group(
             Settle(),
             versions=BOTH,
         ),
-        told(
+        build_scenario(
             "a pod that is deleted is created again",
             _set(template=pods("web", **_ONE_NODE)),
             Settle(),
@@ -163,20 +165,20 @@ DAEMON_SET: Final = Group(
             Settle(),
             versions=BOTH,
         ),
-        told(
+        build_scenario(
             "a pod that is asked to go is created again",
             _set(template=pods("web", **_ONE_NODE)),
             Settle(),
             PatchPod("web", 0, {"metadata": {"labels": {"apps.kruise.io/specified-delete": "true"}}}),
             Settle(),
         ),
-        told(
+        build_scenario(
             "pods become available later",
             _set(minReadySeconds=8, template=pods("web", **_ONE_NODE)),
             Settle(quiet_s=12),
             versions=BOTH,
         ),
-        told(
+        build_scenario(
             "a hook holds a pod that is to go",
             _set(
                 lifecycle={"preDelete": {"labelsHandler": {"example.com/hold": "true"}}},
@@ -187,7 +189,7 @@ DAEMON_SET: Final = Group(
             Settle(),
             versions=BOTH,
         ),
-        told(
+        build_scenario(
             "revisions beyond the limit are removed",
             _set(revisionHistoryLimit=1, template=pods("web", **_ONE_NODE)),
             Settle(),
@@ -199,7 +201,7 @@ DAEMON_SET: Final = Group(
             Settle(),
             versions=BOTH,
         ),
-        told(
+        build_scenario(
             "deleted with its pods",
             _set(template=pods("web", **_ONE_NODE)),
             Settle(),
@@ -207,7 +209,7 @@ DAEMON_SET: Final = Group(
             Settle(),
             versions=BOTH,
         ),
-        told(
+        build_scenario(
             "deleted without its pods",
             _set(template=pods("web", **_ONE_NODE)),
             Settle(),
@@ -215,8 +217,8 @@ DAEMON_SET: Final = Group(
             Settle(),
             versions=BOTH,
         ),
-        told("the smallest manifest", _try()),
-        told(
+        build_scenario("the smallest manifest", _try()),
+        build_scenario(
             "defaults of strategies",
             _try(updateStrategy={}),
             _try(updateStrategy={"type": "RollingUpdate"}),
@@ -225,7 +227,7 @@ DAEMON_SET: Final = Group(
             _try(burstReplicas="50%"),
             _try(lifecycle={}),
         ),
-        told(
+        build_scenario(
             "wrong numbers and words",
             _try(minReadySeconds=-1),
             _try(revisionHistoryLimit=-1),
@@ -237,21 +239,21 @@ DAEMON_SET: Final = Group(
             _try(updateStrategy=rolling(rollingUpdateType="Nonsense")),
             _try(burstReplicas="x"),
             differs=(
-                but("it could only fail later", "9 *"),
-                but(
+                build_difference("it could only fail later", "9 *"),
+                build_difference(
                     "the path leads to the field",
                     "*/fields/spec.updateStrategy.rollingUpdate.rollingUpdate.*",
                 ),
             ),
         ),
-        told(
+        build_scenario(
             "wrong selectors and templates",
             _try(selector={}),
             _try(selector={"matchLabels": {"app": "other"}}),
             _try(template=pods("web", restartPolicy="OnFailure")),
             _try(template={"metadata": {"labels": {"app": "web"}}, "spec": {"containers": []}}),
         ),
-        told(
+        build_scenario(
             "fields that cannot be changed",
             _set(template=pods("web", **_ONE_NODE)),
             Settle(),

@@ -13,7 +13,7 @@ from recorded_original.language import (
     Try,
     TryPatch,
 )
-from recorded_original.scenarios.documents import BOTH, KRUISE, but, told
+from recorded_original.scenarios.documents import BOTH, KRUISE, build_difference, build_scenario
 
 __all__ = ["RESOURCE_DISTRIBUTION"]
 
@@ -62,7 +62,7 @@ def _in(namespace: str, document: Document) -> Create:
 RESOURCE_DISTRIBUTION: Final = Group(
     kind=_KIND,
     differs=(
-        but(
+        build_difference(
             "the reason names the object or the namespace",
             "*/status/conditions/ConflictOccurred",
             "*/status/conditions/NamespaceNotExists",
@@ -70,12 +70,14 @@ RESOURCE_DISTRIBUTION: Final = Group(
     ),
     watched=("ConfigMap", "Secret"),
     scenarios=(
-        told("a ConfigMap for two namespaces", _shared(), Settle(), **_TWO),
-        told("a Secret for two namespaces", _shared(_config("Secret", type="Opaque")), Settle(), **_TWO),
-        told(
+        build_scenario("a ConfigMap for two namespaces", _shared(), Settle(), **_TWO),
+        build_scenario(
+            "a Secret for two namespaces", _shared(_config("Secret", type="Opaque")), Settle(), **_TWO
+        ),
+        build_scenario(
             "namespaces by labels", _shared(targets={"namespaceLabelSelector": _SELECTOR}), Settle(), **_TWO
         ),
-        told(
+        build_scenario(
             "a namespace is left out",
             _shared(
                 targets={"namespaceLabelSelector": _SELECTOR, "excludedNamespaces": {"list": [{"name": _A}]}}
@@ -83,13 +85,13 @@ RESOURCE_DISTRIBUTION: Final = Group(
             Settle(),
             **_TWO,
         ),
-        told(
+        build_scenario(
             "a namespace that does not exist",
             _shared(targets=_names(_A, f"{NAMESPACE}-none")),
             Settle(),
             **_TWO,
         ),
-        told(
+        build_scenario(
             "data are changed",
             _shared(),
             Settle(),
@@ -97,7 +99,7 @@ RESOURCE_DISTRIBUTION: Final = Group(
             Settle(),
             **_TWO,
         ),
-        told(
+        build_scenario(
             "labels and annotations",
             _shared(
                 {**_config(), "metadata": {"name": "shared", "labels": {"a": "b"}, "annotations": {"c": "d"}}}
@@ -105,11 +107,15 @@ RESOURCE_DISTRIBUTION: Final = Group(
             Settle(),
             **_TWO,
         ),
-        told("something is in the way", _in(_A, _config(data={"own": "eA=="})), _shared(), Settle(), **_TWO),
-        told("a namespace is taken out", _shared(), Settle(), _change(targets=_names(_A)), Settle(), **_TWO),
-        told("deleted", _shared(), Settle(), Delete(_KIND, NAMESPACE), Settle(), **_TWO),
-        told("the smallest manifest", Try(_document()), Try(_document(_config("Secret"))), **_TWO),
-        told(
+        build_scenario(
+            "something is in the way", _in(_A, _config(data={"own": "eA=="})), _shared(), Settle(), **_TWO
+        ),
+        build_scenario(
+            "a namespace is taken out", _shared(), Settle(), _change(targets=_names(_A)), Settle(), **_TWO
+        ),
+        build_scenario("deleted", _shared(), Settle(), Delete(_KIND, NAMESPACE), Settle(), **_TWO),
+        build_scenario("the smallest manifest", Try(_document()), Try(_document(_config("Secret"))), **_TWO),
+        build_scenario(
             "wrong values",
             Try(_document(_config("Pod"))),
             Try(_document({"apiVersion": "v1", "kind": "ConfigMap"})),
@@ -135,10 +141,10 @@ RESOURCE_DISTRIBUTION: Final = Group(
                 )
             ),
             Try(_document(targets=_names("UPPER"))),
-            differs=(but("the path leads to the field", "*/fields/metadata.name"),),
+            differs=(build_difference("the path leads to the field", "*/fields/metadata.name"),),
             **_TWO,
         ),
-        told(
+        build_scenario(
             "changes",
             _shared(),
             Settle(),

@@ -9,12 +9,12 @@ __all__ = [
     "CLAIM",
     "KRUISE",
     "POLICY",
-    "but",
+    "build_difference",
+    "build_scenario",
     "image_of",
     "pods",
     "rolling",
     "set_image",
-    "told",
     "workload",
 ]
 
@@ -32,12 +32,12 @@ CLAIM: Document = {
 """A claim template."""
 
 
-def told(name: str, *steps: Step, differs: tuple[Wanted, ...] = (), **more: Any) -> Scenario:
+def build_scenario(name: str, *steps: Step, differs: tuple[Wanted, ...] = (), **more: Any) -> Scenario:
     """A scenario."""
     return Scenario(name=name, steps=steps, differs=differs, **more)
 
 
-def but(why: str, *at: str, is_wrong: bool = False, only_in: str = "") -> Wanted:
+def build_difference(why: str, *at: str, is_wrong: bool = False, only_in: str = "") -> Wanted:
     """A difference at these places. `only_in`: the API version in which alone it exists; empty: both versions."""
     return Wanted(at=at, why=why, is_wrong=is_wrong, versions=(only_in,) if only_in else BOTH)
 

@@ -8,7 +8,7 @@ import msgspec
 import yaml
 
 from recorded_original.language import Document, Group, Try
-from recorded_original.scenarios.documents import told
+from recorded_original.scenarios.documents import build_scenario
 
 __all__ = ["with_examples"]
 
@@ -24,7 +24,7 @@ def with_examples(group: Group) -> Group:
     ]
     if not documents:
         return group
-    scenario = told("what is stored of the examples", *map(Try, documents))
+    scenario = build_scenario("what is stored of the examples", *map(Try, documents))
     return msgspec.structs.replace(group, scenarios=(*group.scenarios, scenario))
 
 

@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from recorded_original.language import Create, Delete, Document, Group, Patch, Settle, Try, TryPatch
-from recorded_original.scenarios.documents import BOTH, KRUISE, but, told
+from recorded_original.scenarios.documents import BOTH, KRUISE, build_difference, build_scenario
 
 __all__ = ["IMAGE_LIST_PULL_JOB", "IMAGE_PULL_JOB"]
 
@@ -32,49 +32,59 @@ def _try(**spec: Any) -> Try:
 
 IMAGE_PULL_JOB: Final = Group(
     kind=_KIND,
-    differs=(but("the controller adds the finalizer, in both versions", "*/finalizers", only_in="v1alpha1"),),
+    differs=(
+        build_difference(
+            "the controller adds the finalizer, in both versions", "*/finalizers", only_in="v1alpha1"
+        ),
+    ),
     shows_nodes=True,
     one_by_one=True,
     scenarios=(
-        told("every node pulls", _pull(), Settle(), versions=BOTH),
-        told(
+        build_scenario("every node pulls", _pull(), Settle(), versions=BOTH),
+        build_scenario(
             "nodes of a selector",
             _pull(selector={"matchLabels": {"kubernetes.io/hostname": "node-2"}}),
             Settle(),
             versions=BOTH,
         ),
-        told("nodes by name", _pull(selector={"names": ["node-1", "node-4"]}), Settle(), versions=BOTH),
-        told(
+        build_scenario(
+            "nodes by name", _pull(selector={"names": ["node-1", "node-4"]}), Settle(), versions=BOTH
+        ),
+        build_scenario(
             "a node that does not exist",
             _pull(selector={"names": ["node-1", "no-such"]}),
             Settle(),
             versions=BOTH,
         ),
-        told("no node fits", _pull(selector={"matchLabels": {"no": "such"}}), Settle(), versions=BOTH),
-        told("one node at a time", _pull(parallelism=1, image="redis:8"), Settle(), versions=BOTH),
-        told(
+        build_scenario(
+            "no node fits", _pull(selector={"matchLabels": {"no": "such"}}), Settle(), versions=BOTH
+        ),
+        build_scenario("one node at a time", _pull(parallelism=1, image="redis:8"), Settle(), versions=BOTH),
+        build_scenario(
             "an image that cannot be pulled",
             _pull(image="redis/broken:1", pullPolicy={"backoffLimit": 0, "timeoutSeconds": 5}),
             Settle(quiet_s=10),
             versions=BOTH,
         ),
-        told(
+        build_scenario(
             "a deadline passes",
             _pull(image="slow/broken:1", completionPolicy={"type": "Always", "activeDeadlineSeconds": 4}),
             Settle(quiet_s=10),
             versions=BOTH,
         ),
-        told("it never completes", _pull(completionPolicy={"type": "Never"}), Settle(), versions=BOTH),
-        told(
+        build_scenario(
+            "it never completes", _pull(completionPolicy={"type": "Never"}), Settle(), versions=BOTH
+        ),
+        build_scenario(
             "it is removed after it is done",
             _pull(completionPolicy={"type": "Always", "ttlSecondsAfterFinished": 20}),
             Settle(quiet_s=3),
             Settle(quiet_s=25),
             versions=BOTH,
         ),
-        told("deleted", _pull(), Settle(), Delete(_KIND, "pull"), Settle(), versions=BOTH),
-        told("the smallest manifest", _try(), versions=BOTH),
-        told(
+        build_scenario("deleted", _pull(), Settle(), Delete(_KIND, "pull"), Settle(), versions=BOTH),
+        build_scenario("the smallest manifest", _try(), versions=BOTH),
+        build_scenario(
             "defaults",
             _try(pullPolicy={}),
             _try(completionPolicy={}),
@@ -83,7 +93,7 @@ IMAGE_PULL_JOB: Final = Group(
             _try(pullSecrets=["one"]),
             _try(sandboxConfig={"labels": {"a": "b"}}),
         ),
-        told(
+        build_scenario(
             "wrong values",
             _try(image=""),
             _try(image="UPPER CASE"),
@@ -106,9 +116,9 @@ IMAGE_PULL_JOB: Final = Group(
             _try(imagePullPolicy="Never"),
             _try(pullSecrets=["a", "a"]),
             versions=BOTH,
-            differs=(but("it could only fail later", "4 *", "5 *", only_in="v1alpha1"),),
+            differs=(build_difference("it could only fail later", "4 *", "5 *", only_in="v1alpha1"),),
         ),
-        told(
+        build_scenario(
             "changes",
             _pull(completionPolicy={"type": "Never"}),
             Settle(),
@@ -135,17 +145,23 @@ IMAGE_LIST_PULL_JOB: Final = Group(
     one_by_one=True,
     watched=(_KIND,),
     scenarios=(
-        told("every node pulls all", _pulls(), Settle(), versions=BOTH),
-        told("nodes by name", _pulls(selector={"names": ["node-1"]}), Settle(), versions=BOTH),
-        told(
+        build_scenario("every node pulls all", _pulls(), Settle(), versions=BOTH),
+        build_scenario("nodes by name", _pulls(selector={"names": ["node-1"]}), Settle(), versions=BOTH),
+        build_scenario(
             "one image cannot be pulled",
             _pulls(images=["redis:7", "redis/broken:1"], pullPolicy={"backoffLimit": 0, "timeoutSeconds": 5}),
             Settle(quiet_s=10),
             versions=BOTH,
-            differs=(but("the message names the field that says where", "*/failedImageStatuses/*/message"),),
+            differs=(
+                build_difference(
+                    "the message names the field that says where", "*/failedImageStatuses/*/message"
+                ),
+            ),
         ),
-        told("it never completes", _pulls(completionPolicy={"type": "Never"}), Settle(), versions=BOTH),
-        told(
+        build_scenario(
+            "it never completes", _pulls(completionPolicy={"type": "Never"}), Settle(), versions=BOTH
+        ),
+        build_scenario(
             "images change",
             _pulls(completionPolicy={"type": "Never"}),
             Settle(),
@@ -153,30 +169,30 @@ IMAGE_LIST_PULL_JOB: Final = Group(
             Settle(),
             versions=BOTH,
         ),
-        told(
+        build_scenario(
             "it is removed after it is done",
             _pulls(completionPolicy={"type": "Always", "ttlSecondsAfterFinished": 20}),
             Settle(quiet_s=3),
             Settle(quiet_s=25),
             versions=BOTH,
-            differs=(but("ImagePullJobs of a list go with it", "*/ttlSecondsAfterFinished"),),
+            differs=(build_difference("ImagePullJobs of a list go with it", "*/ttlSecondsAfterFinished"),),
         ),
-        told("deleted", _pulls(), Settle(), Delete(_LIST, "pull"), Settle(), versions=BOTH),
-        told(
+        build_scenario("deleted", _pulls(), Settle(), Delete(_LIST, "pull"), Settle(), versions=BOTH),
+        build_scenario(
             "no node fits",
             _pulls(selector={"matchLabels": {"no": "such"}}),
             Settle(),
             versions=BOTH,
             differs=(
-                but(
+                build_difference(
                     "an image that no node has pulled is not a success",
                     "*/succeeded",
                     "*/failedImageStatuses",
                 ),
             ),
         ),
-        told("the smallest manifest", _try_list(), versions=BOTH),
-        told(
+        build_scenario("the smallest manifest", _try_list(), versions=BOTH),
+        build_scenario(
             "defaults",
             _try_list(pullPolicy={}),
             _try_list(pullPolicy={"timeoutSeconds": 5}),
@@ -184,14 +200,14 @@ IMAGE_LIST_PULL_JOB: Final = Group(
             _try_list(completionPolicy={}),
             versions=BOTH,
             differs=(
-                but(
+                build_difference(
                     "each part of the policy gets its default, as an ImagePullJob's does",
                     "*/pullPolicy/*",
                     only_in="v1beta1",
                 ),
             ),
         ),
-        told(
+        build_scenario(
             "wrong values",
             _try_list(images=[]),
             _try_list(images=["a", "a"]),
@@ -203,8 +219,8 @@ IMAGE_LIST_PULL_JOB: Final = Group(
             _try_list(selector={"names": ["node-1"], "matchLabels": {"a": "b"}}),
             versions=BOTH,
             differs=(
-                but("it could only fail later", "5 *", only_in="v1alpha1"),
-                but(
+                build_difference("it could only fail later", "5 *", only_in="v1alpha1"),
+                build_difference(
                     "each part of the policy gets its default, as an ImagePullJob's does",
                     "7 */pullPolicy/*",
                     only_in="v1beta1",

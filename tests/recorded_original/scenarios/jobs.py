@@ -13,7 +13,7 @@ from recorded_original.language import (
     Try,
     TryPatch,
 )
-from recorded_original.scenarios.documents import BOTH, KRUISE, but, told
+from recorded_original.scenarios.documents import BOTH, KRUISE, build_difference, build_scenario
 
 __all__ = ["ADVANCED_CRON_JOB", "BROADCAST_JOB"]
 
@@ -69,19 +69,23 @@ BROADCAST_JOB: Final = Group(
     kind=_JOB,
     shows_nodes=True,
     scenarios=(
-        told("every node runs it", _job(), Settle(), versions=BOTH),
-        told("one after the other", _job(parallelism=1), Settle(), versions=BOTH),
-        told("half of the nodes at a time", _job(parallelism="50%"), Settle(), versions=BOTH),
-        told(
+        build_scenario("every node runs it", _job(), Settle(), versions=BOTH),
+        build_scenario("one after the other", _job(parallelism=1), Settle(), versions=BOTH),
+        build_scenario("half of the nodes at a time", _job(parallelism="50%"), Settle(), versions=BOTH),
+        build_scenario(
             "some nodes run it",
             _job(template=_pods(nodeSelector={"kubernetes.io/hostname": "node-2"})),
             Settle(),
             versions=BOTH,
         ),
-        told("nodes by affinity", _job(template=_pods(**_TWO_NODES)), Settle(), versions=BOTH),
-        told("no node fits", _job(template=_pods(nodeSelector={"no": "such"})), Settle(), versions=BOTH),
-        told("it never completes", _job(completionPolicy={"type": "Never"}), Settle(), versions=BOTH),
-        told(
+        build_scenario("nodes by affinity", _job(template=_pods(**_TWO_NODES)), Settle(), versions=BOTH),
+        build_scenario(
+            "no node fits", _job(template=_pods(nodeSelector={"no": "such"})), Settle(), versions=BOTH
+        ),
+        build_scenario(
+            "it never completes", _job(completionPolicy={"type": "Never"}), Settle(), versions=BOTH
+        ),
+        build_scenario(
             "paused from the beginning",
             _job(paused=True),
             Settle(),
@@ -89,8 +93,8 @@ BROADCAST_JOB: Final = Group(
             Settle(),
             versions=BOTH,
         ),
-        told("a broken image", _job(template=_pods("busybox/broken")), Settle(), versions=BOTH),
-        told(
+        build_scenario("a broken image", _job(template=_pods("busybox/broken")), Settle(), versions=BOTH),
+        build_scenario(
             "a deadline passes",
             _job(
                 template=_pods("busybox/broken"),
@@ -99,15 +103,17 @@ BROADCAST_JOB: Final = Group(
             Settle(quiet_s=10),
             versions=BOTH,
         ),
-        told(
+        build_scenario(
             "it is removed after it is done",
             _job(completionPolicy={"type": "Always", "ttlSecondsAfterFinished": 20}),
             Settle(quiet_s=3),
             Settle(quiet_s=25),
             versions=BOTH,
         ),
-        told("deleted with its pods", _job(), Settle(), Delete(_JOB, "job"), Settle(), versions=BOTH),
-        told(
+        build_scenario(
+            "deleted with its pods", _job(), Settle(), Delete(_JOB, "job"), Settle(), versions=BOTH
+        ),
+        build_scenario(
             "parallelism of nothing",
             _job(parallelism=0),
             Settle(),
@@ -115,8 +121,8 @@ BROADCAST_JOB: Final = Group(
             Settle(),
             versions=BOTH,
         ),
-        told("the smallest manifest", _try(), versions=BOTH),
-        told(
+        build_scenario("the smallest manifest", _try(), versions=BOTH),
+        build_scenario(
             "defaults",
             _try(completionPolicy={}),
             _try(completionPolicy={"type": "Never"}),
@@ -125,7 +131,7 @@ BROADCAST_JOB: Final = Group(
             _try(paused=False),
             versions=BOTH,
         ),
-        told(
+        build_scenario(
             "wrong values",
             _try(parallelism=-1),
             _try(parallelism="x"),
@@ -138,9 +144,9 @@ BROADCAST_JOB: Final = Group(
             _try(template=_pods(restartPolicy="Always")),
             _try(template={"spec": {"restartPolicy": "Never", "containers": []}}),
             versions=BOTH,
-            differs=(but("it could only fail later", "1 *", "2 *", "6 *", "8 *"),),
+            differs=(build_difference("it could only fail later", "1 *", "2 *", "6 *", "8 *"),),
         ),
-        told(
+        build_scenario(
             "changes",
             _job(paused=True),
             Settle(),
@@ -176,14 +182,14 @@ _PULL: Final[Document] = {
 ADVANCED_CRON_JOB: Final = Group(
     kind=_CRON,
     differs=(
-        but("an event names the job that it created", "*/events/*Normal SuccessfulCreate"),
-        but(
+        build_difference("an event names the job that it created", "*/events/*Normal SuccessfulCreate"),
+        build_difference(
             "labels and annotations of the template reach the jobs",
             "*/broadcastJobTemplate/metadata/*",
             "*/objects/BroadcastJob */labels/*",
             "*/objects/BroadcastJob */annotations/*",
         ),
-        but(
+        build_difference(
             "the status follows the jobs: the original writes it at the next time of the schedule",
             "*/status/active",
             "*/status/lastScheduleTime",
@@ -191,8 +197,10 @@ ADVANCED_CRON_JOB: Final = Group(
     ),
     watched=("Job", _JOB),
     scenarios=(
-        told("a Job each minute", NextMinute(), Create(_cron()), NextMinute(), Settle(), versions=BOTH),
-        told(
+        build_scenario(
+            "a Job each minute", NextMinute(), Create(_cron()), NextMinute(), Settle(), versions=BOTH
+        ),
+        build_scenario(
             "a BroadcastJob each minute",
             NextMinute(),
             Create(_cron(_broadcast())),
@@ -200,10 +208,10 @@ ADVANCED_CRON_JOB: Final = Group(
             Settle(),
             versions=BOTH,
         ),
-        told(
+        build_scenario(
             "two minutes", NextMinute(), Create(_cron()), NextMinute(), NextMinute(), Settle(), versions=BOTH
         ),
-        told(
+        build_scenario(
             "old Jobs are removed",
             NextMinute(),
             Create(_cron(successfulJobsHistoryLimit=1)),
@@ -212,14 +220,14 @@ ADVANCED_CRON_JOB: Final = Group(
             Settle(),
             versions=BOTH,
             differs=(
-                but(
+                build_difference(
                     "a job that is over the limit goes when it is over, not at the next time",
                     "5 */objects/Job *",
                     "5 */pods",
                 ),
             ),
         ),
-        told(
+        build_scenario(
             "no second one beside the first",
             NextMinute(),
             Create(
@@ -232,9 +240,9 @@ ADVANCED_CRON_JOB: Final = Group(
             NextMinute(),
             Settle(),
             versions=BOTH,
-            differs=(but("an event says why no job was created", "*/events/*JobAlreadyActive"),),
+            differs=(build_difference("an event says why no job was created", "*/events/*JobAlreadyActive"),),
         ),
-        told(
+        build_scenario(
             "a second one replaces the first",
             NextMinute(),
             Create(
@@ -248,7 +256,7 @@ ADVANCED_CRON_JOB: Final = Group(
             Settle(),
             versions=BOTH,
         ),
-        told(
+        build_scenario(
             "a second one beside the first",
             NextMinute(),
             Create(_cron({"jobTemplate": {"spec": {"template": _pods("busybox/broken")}}})),
@@ -257,9 +265,11 @@ ADVANCED_CRON_JOB: Final = Group(
             Settle(),
             versions=BOTH,
         ),
-        told("paused", NextMinute(), Create(_cron(paused=True)), NextMinute(), Settle(), versions=BOTH),
-        told("nothing is due", Create(_cron(schedule=_NEVER)), Settle(), versions=BOTH),
-        told(
+        build_scenario(
+            "paused", NextMinute(), Create(_cron(paused=True)), NextMinute(), Settle(), versions=BOTH
+        ),
+        build_scenario("nothing is due", Create(_cron(schedule=_NEVER)), Settle(), versions=BOTH),
+        build_scenario(
             "deleted with its Jobs",
             NextMinute(),
             Create(_cron()),
@@ -268,14 +278,14 @@ ADVANCED_CRON_JOB: Final = Group(
             Settle(),
             versions=BOTH,
         ),
-        told("the smallest manifest", Try(_cron(schedule=_NEVER)), versions=BOTH),
-        told(
+        build_scenario("the smallest manifest", Try(_cron(schedule=_NEVER)), versions=BOTH),
+        build_scenario(
             "the smallest manifest with a BroadcastJob",
             Try(_cron(_broadcast(), schedule=_NEVER)),
             versions=BOTH,
         ),
-        told("the smallest manifest with an ImageListPullJob", Try(_cron(_PULL, schedule=_NEVER))),
-        told(
+        build_scenario("the smallest manifest with an ImageListPullJob", Try(_cron(_PULL, schedule=_NEVER))),
+        build_scenario(
             "schedules",
             *(
                 Try(_cron(schedule=literal))
@@ -289,7 +299,7 @@ ADVANCED_CRON_JOB: Final = Group(
             ),
             Try(_cron(schedule=_NEVER, timeZone="Europe/Berlin")),
         ),
-        told(
+        build_scenario(
             "wrong values",
             Try(_cron(schedule="x")),
             Try(_cron(schedule="* * * *")),
@@ -304,7 +314,7 @@ ADVANCED_CRON_JOB: Final = Group(
             Try(_cron({"jobTemplate": {"spec": {"template": _pods(restartPolicy="Always")}}})),
             Try(_cron(_broadcast(parallelism=-1))),
         ),
-        told(
+        build_scenario(
             "changes",
             Create(_cron(schedule=_NEVER)),
             Settle(),

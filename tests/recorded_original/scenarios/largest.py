@@ -5,7 +5,7 @@ from typing import Any, Final
 import msgspec
 
 from recorded_original.language import NAMESPACE, Document, Group, Try
-from recorded_original.scenarios.documents import CLAIM, KRUISE, POLICY, told
+from recorded_original.scenarios.documents import CLAIM, KRUISE, POLICY, build_scenario
 
 __all__ = ["with_largest"]
 
@@ -15,7 +15,7 @@ def with_largest(group: Group) -> Group:
     if group.kind not in _LARGEST:
         return group
     document = _LARGEST[group.kind]
-    scenario = told("what is stored of the largest manifest", Try(document))
+    scenario = build_scenario("what is stored of the largest manifest", Try(document))
     return msgspec.structs.replace(group, scenarios=(*group.scenarios, scenario))
 
 

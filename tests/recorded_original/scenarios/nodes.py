@@ -6,7 +6,7 @@ Nothing is stored: the controllers of both kinds would delete an object for a no
 from typing import Any, Final
 
 from recorded_original.language import Document, Group, Try
-from recorded_original.scenarios.documents import BOTH, KRUISE, told
+from recorded_original.scenarios.documents import BOTH, KRUISE, build_scenario
 
 __all__ = ["NODE_IMAGE", "NODE_POD_PROBE"]
 
@@ -28,7 +28,7 @@ def _tag(tag: str = "7", *, policy: Document | None = None, **fields: Any) -> Do
 NODE_IMAGE: Final = Group(
     kind="NodeImage",
     scenarios=tuple(
-        told(name, *steps, versions=BOTH)
+        build_scenario(name, *steps, versions=BOTH)
         for name, steps in (
             ("an empty one", [_images()]),
             ("one tag", [_images(redis={"tags": [_tag()]})]),
@@ -96,7 +96,7 @@ def _probe(name: str = "marker#idle", **fields: Any) -> Document:
 NODE_POD_PROBE: Final = Group(
     kind="NodePodProbe",
     scenarios=tuple(
-        told(name, *steps, versions=("v1alpha1",))
+        build_scenario(name, *steps, versions=("v1alpha1",))
         for name, steps in (
             ("a command", [_probes(_probe())]),
             ("two probes of a pod", [_probes(_probe(), _probe("marker#busy"))]),

@@ -14,7 +14,14 @@ from recorded_original.language import (
     Try,
     TryPatch,
 )
-from recorded_original.scenarios.documents import but, pods, rolling, set_image, told, workload
+from recorded_original.scenarios.documents import (
+    build_difference,
+    build_scenario,
+    pods,
+    rolling,
+    set_image,
+    workload,
+)
 
 __all__ = ["SIDECAR_SET"]
 
@@ -67,11 +74,13 @@ SIDECAR_SET: Final = Group(
     kind=_KIND,
     watched=("CloneSet",),
     scenarios=(
-        told("pods get the sidecar", _sidecars(), _web(), Settle()),
-        told("no pod matches", _sidecars(selector={"matchLabels": {"app": "other"}}), _web(), Settle()),
-        told("pods that were there before", _web(), Settle(), _sidecars(), Settle()),
-        told("an upgrade in place", _sidecars(), _web(), Settle(), _NEW, Settle()),
-        told(
+        build_scenario("pods get the sidecar", _sidecars(), _web(), Settle()),
+        build_scenario(
+            "no pod matches", _sidecars(selector={"matchLabels": {"app": "other"}}), _web(), Settle()
+        ),
+        build_scenario("pods that were there before", _web(), Settle(), _sidecars(), Settle()),
+        build_scenario("an upgrade in place", _sidecars(), _web(), Settle(), _NEW, Settle()),
+        build_scenario(
             "an upgrade of one at a time",
             _sidecars(updateStrategy=rolling_all(maxUnavailable=1)),
             _web(3),
@@ -79,7 +88,7 @@ SIDECAR_SET: Final = Group(
             _NEW,
             Settle(),
         ),
-        told(
+        build_scenario(
             "a partition",
             _sidecars(updateStrategy=rolling_all(partition=1)),
             _web(3),
@@ -89,7 +98,7 @@ SIDECAR_SET: Final = Group(
             _change(updateStrategy=rolling_all(partition=0)),
             Settle(),
         ),
-        told(
+        build_scenario(
             "paused",
             _sidecars(updateStrategy=rolling_all(paused=True)),
             _web(),
@@ -99,7 +108,7 @@ SIDECAR_SET: Final = Group(
             _change(updateStrategy=rolling_all(paused=False)),
             Settle(),
         ),
-        told(
+        build_scenario(
             "not updated at all",
             _sidecars(updateStrategy={"type": "NotUpdate"}),
             _web(),
@@ -107,10 +116,12 @@ SIDECAR_SET: Final = Group(
             _NEW,
             Settle(),
             differs=(
-                but("the status follows pods at once", "3 */status/readyPods", "3 */status/updatedReadyPods"),
+                build_difference(
+                    "the status follows pods at once", "3 */status/readyPods", "3 */status/updatedReadyPods"
+                ),
             ),
         ),
-        told(
+        build_scenario(
             "only some pods are upgraded",
             _sidecars(updateStrategy=rolling_all(selector={"matchLabels": {"first": "yes"}})),
             _web(),
@@ -119,7 +130,7 @@ SIDECAR_SET: Final = Group(
             _NEW,
             Settle(),
         ),
-        told(
+        build_scenario(
             "a broken image",
             _sidecars(),
             _web(),
@@ -127,7 +138,7 @@ SIDECAR_SET: Final = Group(
             _change(containers=[_container(image="log/broken")]),
             Settle(),
         ),
-        told(
+        build_scenario(
             "a hot upgrade",
             _sidecars(
                 containers=[
@@ -148,19 +159,19 @@ SIDECAR_SET: Final = Group(
             ),
             Settle(),
         ),
-        told(
+        build_scenario(
             "before the containers of the application",
             _sidecars(containers=[_container(podInjectPolicy="BeforeAppContainer")]),
             _web(1),
             Settle(),
         ),
-        told(
+        build_scenario(
             "after the containers of the application",
             _sidecars(containers=[_container(podInjectPolicy="AfterAppContainer")]),
             _web(1),
             Settle(),
         ),
-        told(
+        build_scenario(
             "init containers, volumes and variables",
             _sidecars(
                 initContainers=[_container("prepare", "prepare:1")],
@@ -187,7 +198,7 @@ SIDECAR_SET: Final = Group(
             ),
             Settle(),
         ),
-        told(
+        build_scenario(
             "volumes are shared",
             _sidecars(containers=[_container(shareVolumePolicy={"type": "enabled"})]),
             _web(
@@ -208,21 +219,23 @@ SIDECAR_SET: Final = Group(
             ),
             Settle(),
         ),
-        told(
+        build_scenario(
             "metadata of pods",
             _sidecars(patchPodMetadata=[{"annotations": {"note": "1"}, "patchPolicy": "Retain"}]),
             _web(1),
             Settle(),
         ),
-        told("injection is paused", _sidecars(injectionStrategy={"paused": True}), _web(1), Settle()),
-        told(
+        build_scenario(
+            "injection is paused", _sidecars(injectionStrategy={"paused": True}), _web(1), Settle()
+        ),
+        build_scenario(
             "two SidecarSets",
             _sidecars(),
             Create(_document(f"{NAMESPACE}-more", containers=[_container("proxy", "proxy:1")])),
             _web(1),
             Settle(),
         ),
-        told(
+        build_scenario(
             "a template changes beyond images",
             _sidecars(),
             _web(1),
@@ -230,7 +243,7 @@ SIDECAR_SET: Final = Group(
             _change(containers=[_container(image="log:1", env=[{"name": "A", "value": "b"}])]),
             Settle(),
         ),
-        told(
+        build_scenario(
             "the workload updates in place beside it",
             _sidecars(),
             _web(updateStrategy=rolling(podUpdatePolicy="InPlaceIfPossible")),
@@ -238,7 +251,7 @@ SIDECAR_SET: Final = Group(
             set_image("CloneSet"),
             Settle(),
         ),
-        told(
+        build_scenario(
             "revisions beyond the limit are removed",
             _sidecars(revisionHistoryLimit=1),
             Settle(),
@@ -248,9 +261,9 @@ SIDECAR_SET: Final = Group(
                 for step in (_change(containers=[_container(image=f"log:{n}")]), Settle())
             ),
         ),
-        told("deleted", _sidecars(), _web(1), Settle(), Delete(_KIND, NAMESPACE), Settle()),
-        told("the smallest manifest", _try(), _try(updateStrategy=None)),
-        told(
+        build_scenario("deleted", _sidecars(), _web(1), Settle(), Delete(_KIND, NAMESPACE), Settle()),
+        build_scenario("the smallest manifest", _try(), _try(updateStrategy=None)),
+        build_scenario(
             "defaults",
             _try(updateStrategy={}),
             _try(injectionStrategy={}),
@@ -260,7 +273,7 @@ SIDECAR_SET: Final = Group(
             _try(volumes=[{"name": "logs", "emptyDir": {}}]),
             _try(patchPodMetadata=[{"annotations": {"a": "b"}}]),
         ),
-        told(
+        build_scenario(
             "wrong values",
             _try(selector=None),
             _try(selector={}),
@@ -284,15 +297,17 @@ SIDECAR_SET: Final = Group(
             _try(patchPodMetadata=[{"annotations": {"a": "b"}, "patchPolicy": "Sometimes"}]),
             _try(injectionStrategy={"revision": {"revisionName": "none"}}),
             differs=(
-                but("it could only fail later", "8 *"),
-                but("the path leads to the field", "7 */fields/spec.container.podInjectPolicy"),
-                but(
+                build_difference("it could only fail later", "8 *"),
+                build_difference("the path leads to the field", "7 */fields/spec.container.podInjectPolicy"),
+                build_difference(
                     "the API server names the item, as it merges the list", "5 */fields/spec.containers*name"
                 ),
-                but("the API server names the item, as it merges the list", "14 */fields/spec.volumes*name"),
+                build_difference(
+                    "the API server names the item, as it merges the list", "14 */fields/spec.volumes*name"
+                ),
             ),
         ),
-        told(
+        build_scenario(
             "conflicts with another one",
             _sidecars(),
             Settle(),

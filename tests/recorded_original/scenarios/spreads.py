@@ -14,7 +14,14 @@ from recorded_original.language import (
     Try,
     TryPatch,
 )
-from recorded_original.scenarios.documents import BOTH, KRUISE, but, set_image, told, workload
+from recorded_original.scenarios.documents import (
+    BOTH,
+    KRUISE,
+    build_difference,
+    build_scenario,
+    set_image,
+    workload,
+)
 
 __all__ = ["PERSISTENT_POD_STATE", "WORKLOAD_SPREAD"]
 
@@ -63,34 +70,36 @@ _TOLERATION: Final = [{"key": "x", "operator": "Exists"}]
 
 WORKLOAD_SPREAD: Final = Group(
     kind=_SPREAD,
-    differs=(but("a line for people", "*/status/spread"),),
+    differs=(build_difference("a line for people", "*/status/spread"),),
     watched=("CloneSet", "Deployment"),
     scenarios=(
-        told("the first subset is filled first", _spread(), _web(), Settle(), versions=BOTH),
-        told("scale up", _spread(), _web(1), Settle(), _scale(4), Settle(), versions=BOTH),
-        told("scale down", _spread(), _web(4), Settle(), _scale(2), Settle(), versions=BOTH),
-        told("scale down to one", _spread(), _web(4), Settle(), _scale(1), Settle(), versions=BOTH),
-        told(
+        build_scenario("the first subset is filled first", _spread(), _web(), Settle(), versions=BOTH),
+        build_scenario("scale up", _spread(), _web(1), Settle(), _scale(4), Settle(), versions=BOTH),
+        build_scenario("scale down", _spread(), _web(4), Settle(), _scale(2), Settle(), versions=BOTH),
+        build_scenario("scale down to one", _spread(), _web(4), Settle(), _scale(1), Settle(), versions=BOTH),
+        build_scenario(
             "shares",
             _spread([_subset("a", maxReplicas="50%"), _subset("b")], _target(api="apps.kruise.io/v1alpha1")),
             _web(4),
             Settle(),
             versions=BOTH,
         ),
-        told(
+        build_scenario(
             "all subsets have a limit",
             _spread([_subset("a", maxReplicas=1), _subset("b", maxReplicas=1)]),
             _web(3),
             Settle(),
             versions=BOTH,
             differs=(
-                but("pods that no subset takes are left alone", "3 */objects/WorkloadSpread *", "3 */pods/*"),
+                build_difference(
+                    "pods that no subset takes are left alone", "3 */objects/WorkloadSpread *", "3 */pods/*"
+                ),
             ),
         ),
-        told("no pod at all", _spread(), _web(0), Settle(), versions=BOTH),
-        told("no workload at all", _spread(), Settle(), versions=BOTH),
-        told("pods that were there before", _web(4), Settle(), _spread(), Settle(), versions=BOTH),
-        told(
+        build_scenario("no pod at all", _spread(), _web(0), Settle(), versions=BOTH),
+        build_scenario("no workload at all", _spread(), Settle(), versions=BOTH),
+        build_scenario("pods that were there before", _web(4), Settle(), _spread(), Settle(), versions=BOTH),
+        build_scenario(
             "a pod of the first subset is deleted",
             _spread(),
             _web(4),
@@ -99,10 +108,10 @@ WORKLOAD_SPREAD: Final = Group(
             Settle(),
             versions=BOTH,
         ),
-        told(
+        build_scenario(
             "tolerations", _spread([_subset("a", tolerations=_TOLERATION)]), _web(2), Settle(), versions=BOTH
         ),
-        told(
+        build_scenario(
             "patches",
             _spread(
                 [
@@ -121,7 +130,7 @@ WORKLOAD_SPREAD: Final = Group(
             Settle(),
             versions=BOTH,
         ),
-        told(
+        build_scenario(
             "a limit is raised",
             _spread(),
             _web(4),
@@ -134,7 +143,7 @@ WORKLOAD_SPREAD: Final = Group(
             Settle(),
             versions=BOTH,
         ),
-        told(
+        build_scenario(
             "a limit is lowered",
             _spread(),
             _web(4),
@@ -147,22 +156,24 @@ WORKLOAD_SPREAD: Final = Group(
             Settle(),
             versions=BOTH,
         ),
-        told("a rollout", _spread(), _web(3), Settle(), set_image("CloneSet"), Settle(), versions=BOTH),
-        told(
+        build_scenario(
+            "a rollout", _spread(), _web(3), Settle(), set_image("CloneSet"), Settle(), versions=BOTH
+        ),
+        build_scenario(
             "a Deployment",
             _spread(target=_target("Deployment", "apps/v1")),
             _builtin("Deployment"),
             Settle(),
             versions=BOTH,
         ),
-        told(
+        build_scenario(
             "a StatefulSet",
             _spread(target=_target("StatefulSet", "apps/v1")),
             _builtin("StatefulSet", serviceName="web"),
             Settle(),
             versions=BOTH,
         ),
-        told(
+        build_scenario(
             "pods that cannot be scheduled move on",
             _spread(
                 [_subset("a", patch={"spec": {"nodeSelector": {"no": "such"}}}), _subset("b")],
@@ -172,19 +183,23 @@ WORKLOAD_SPREAD: Final = Group(
             Settle(quiet_s=12),
             versions=BOTH,
             differs=(
-                but("a condition has a reason in both versions", "*/conditions/0/reason", only_in="v1alpha1"),
+                build_difference(
+                    "a condition has a reason in both versions", "*/conditions/0/reason", only_in="v1alpha1"
+                ),
             ),
         ),
-        told("deleted", _spread(), _web(3), Settle(), Delete(_SPREAD, "spread"), Settle(), versions=BOTH),
-        told("the smallest manifest", _try(), _try([_subset("a")])),
-        told(
+        build_scenario(
+            "deleted", _spread(), _web(3), Settle(), Delete(_SPREAD, "spread"), Settle(), versions=BOTH
+        ),
+        build_scenario("the smallest manifest", _try(), _try([_subset("a")])),
+        build_scenario(
             "defaults",
             _try(scheduleStrategy={}),
             _try(scheduleStrategy={"type": "Adaptive"}),
             _try(scheduleStrategy={"type": "Adaptive", "adaptive": {}}),
             _try(scheduleStrategy={"type": "Fixed"}),
         ),
-        told(
+        build_scenario(
             "wrong values",
             _try([]),
             _try([_subset("a"), _subset("a")]),
@@ -203,7 +218,7 @@ WORKLOAD_SPREAD: Final = Group(
             _try(scheduleStrategy={"type": "Adaptive", "adaptive": {"rescheduleCriticalSeconds": -1}}),
             _try([_subset("a", maxReplicas=1)], scheduleStrategy={"type": "Adaptive"}),
         ),
-        told(
+        build_scenario(
             "changes",
             _spread(),
             Settle(),
@@ -211,11 +226,11 @@ WORKLOAD_SPREAD: Final = Group(
             TryPatch(_SPREAD, "spread", {"spec": {"targetRef": {"apiVersion": "apps.kruise.io/v1beta1"}}}),
             TryPatch(_SPREAD, "spread", {"spec": {"subsets": [_subset("b")]}}),
         ),
-        told(
+        build_scenario(
             "a second one for the same workload",
             _spread(),
             Try({**_document(), "metadata": {"name": "second"}}),
-            differs=(but("two would place the same pods", "2 *"),),
+            differs=(build_difference("two would place the same pods", "2 *"),),
         ),
     ),
 )
@@ -247,15 +262,17 @@ _AUTO: Final[Document] = {
 PERSISTENT_POD_STATE: Final = Group(
     kind=_STATE,
     differs=(
-        but(
+        build_difference(
             "an event of the workload names what its annotations made", "*/events/*Normal PersistentPodState*"
         ),
     ),
     watched=("StatefulSet", "StatefulSet.apps"),
     scenarios=(
-        told("where pods run is recorded", Create(_state()), _stateful(), Settle(), versions=BOTH),
-        told("pods were there before", _stateful(), Settle(), Create(_state()), Settle(), versions=BOTH),
-        told(
+        build_scenario("where pods run is recorded", Create(_state()), _stateful(), Settle(), versions=BOTH),
+        build_scenario(
+            "pods were there before", _stateful(), Settle(), Create(_state()), Settle(), versions=BOTH
+        ),
+        build_scenario(
             "a pod comes back to its node",
             Create(_state()),
             _stateful(),
@@ -264,7 +281,7 @@ PERSISTENT_POD_STATE: Final = Group(
             Settle(),
             versions=BOTH,
         ),
-        told(
+        build_scenario(
             "a preferred place",
             Create(_state(requiredPersistentTopology=None, preferredPersistentTopology=_PREFERRED)),
             _stateful(),
@@ -273,7 +290,7 @@ PERSISTENT_POD_STATE: Final = Group(
             Settle(),
             versions=BOTH,
         ),
-        told(
+        build_scenario(
             "required and preferred",
             Create(
                 _state(
@@ -287,7 +304,7 @@ PERSISTENT_POD_STATE: Final = Group(
             Settle(),
             versions=BOTH,
         ),
-        told(
+        build_scenario(
             "a rollout",
             Create(_state()),
             _stateful(),
@@ -296,7 +313,7 @@ PERSISTENT_POD_STATE: Final = Group(
             Settle(),
             versions=BOTH,
         ),
-        told(
+        build_scenario(
             "scaled down, its record is dropped",
             Create(_state()),
             _stateful(3),
@@ -305,7 +322,7 @@ PERSISTENT_POD_STATE: Final = Group(
             Settle(),
             versions=BOTH,
         ),
-        told(
+        build_scenario(
             "Kubernetes' StatefulSet",
             Create(_state(targetRef=_target("StatefulSet", "apps/v1"))),
             _stateful(api="apps/v1"),
@@ -314,8 +331,10 @@ PERSISTENT_POD_STATE: Final = Group(
             Settle(),
             versions=BOTH,
         ),
-        told("annotations of a workload make it", _stateful(annotations=_AUTO), Settle(), versions=BOTH),
-        told(
+        build_scenario(
+            "annotations of a workload make it", _stateful(annotations=_AUTO), Settle(), versions=BOTH
+        ),
+        build_scenario(
             "annotations that are taken away",
             _stateful(annotations=_AUTO),
             Settle(),
@@ -323,7 +342,7 @@ PERSISTENT_POD_STATE: Final = Group(
             Settle(),
             versions=BOTH,
         ),
-        told(
+        build_scenario(
             "the workload is deleted",
             Create(_state()),
             _stateful(1),
@@ -332,15 +351,15 @@ PERSISTENT_POD_STATE: Final = Group(
             Settle(),
             versions=BOTH,
         ),
-        told("no workload at all", Create(_state()), Settle(), versions=BOTH),
-        told(
+        build_scenario("no workload at all", Create(_state()), Settle(), versions=BOTH),
+        build_scenario(
             "a key that no node has",
             Create(_state(requiredPersistentTopology={"nodeTopologyKeys": ["no-such"]})),
             _stateful(1),
             Settle(),
             versions=BOTH,
         ),
-        told(
+        build_scenario(
             "annotations of pods are recorded",
             Create(_state(persistentPodAnnotations=[{"key": "kept"}])),
             _stateful(1),
@@ -351,13 +370,13 @@ PERSISTENT_POD_STATE: Final = Group(
             Settle(),
             versions=BOTH,
         ),
-        told(
+        build_scenario(
             "the smallest manifest",
             Try(_state()),
             Try(_state(persistentPodStateRetentionPolicy="WhenDeleted")),
             versions=BOTH,
         ),
-        told(
+        build_scenario(
             "wrong values",
             Try(_state(requiredPersistentTopology=None)),
             Try(_state(requiredPersistentTopology={"nodeTopologyKeys": []})),
@@ -369,18 +388,22 @@ PERSISTENT_POD_STATE: Final = Group(
             ),
             versions=BOTH,
             differs=(
-                but("it could only fail later", "2 *", "5 *", "6 *", only_in="v1alpha1"),
-                but("the path leads to the field", "3 */fields/*", "4 */fields/*", only_in="v1alpha1"),
+                build_difference("it could only fail later", "2 *", "5 *", "6 *", only_in="v1alpha1"),
+                build_difference(
+                    "the path leads to the field", "3 */fields/*", "4 */fields/*", only_in="v1alpha1"
+                ),
             ),
         ),
-        told(
+        build_scenario(
             "a second one for the same workload",
             Create(_state()),
             Try({**_state(), "metadata": {"name": "second"}}),
             TryPatch(_STATE, "state", {"spec": {"targetRef": {"name": "other"}}}),
             versions=BOTH,
             differs=(
-                but("the path leads to the field", "2 */fields/spec.targetReference", only_in="v1alpha1"),
+                build_difference(
+                    "the path leads to the field", "2 */fields/spec.targetReference", only_in="v1alpha1"
+                ),
             ),
         ),
     ),

@@ -17,12 +17,12 @@ from recorded_original.language import (
 )
 from recorded_original.scenarios.documents import (
     CLAIM,
-    but,
+    build_difference,
+    build_scenario,
     image_of,
     pods,
     rolling,
     set_image,
-    told,
     workload,
 )
 
@@ -46,9 +46,9 @@ def _change(**spec: Any) -> Patch:
 
 
 _ROLLOUTS: Final = (
-    told("pods are created one after the other", _set(), Settle()),
-    told("pods are created at once", _set(podManagementPolicy="Parallel"), Settle()),
-    told(
+    build_scenario("pods are created one after the other", _set(), Settle()),
+    build_scenario("pods are created at once", _set(podManagementPolicy="Parallel"), Settle()),
+    build_scenario(
         "scale up and down",
         _set(),
         Settle(),
@@ -57,22 +57,22 @@ _ROLLOUTS: Final = (
         Patch(_KIND, "web", {"spec": {"replicas": 1}}, "scale"),
         Settle(),
     ),
-    told("a rollout recreates pods", _set(), Settle(), set_image(_KIND), Settle()),
-    told(
+    build_scenario("a rollout recreates pods", _set(), Settle(), set_image(_KIND), Settle()),
+    build_scenario(
         "a rollout of two at a time",
         _set(replicas=4, podManagementPolicy="Parallel", updateStrategy=rolling(maxUnavailable=2)),
         Settle(),
         set_image(_KIND),
         Settle(),
     ),
-    told(
+    build_scenario(
         "a rollout in place",
         _set(updateStrategy=rolling(**_IN_PLACE), template=pods("web", **_GATE)),
         Settle(),
         set_image(_KIND),
         Settle(),
     ),
-    told(
+    build_scenario(
         "in place only, where that is impossible",
         _set(
             replicas=2, updateStrategy=rolling(podUpdatePolicy="InPlaceOnly"), template=pods("web", **_GATE)
@@ -81,7 +81,7 @@ _ROLLOUTS: Final = (
         Patch(_KIND, "web", {"spec": {"template": {"spec": {"priorityClassName": "system-node-critical"}}}}),
         Settle(),
     ),
-    told(
+    build_scenario(
         "a partition",
         _set(updateStrategy=rolling(partition=2)),
         Settle(),
@@ -90,7 +90,7 @@ _ROLLOUTS: Final = (
         _change(updateStrategy=rolling(partition=0)),
         Settle(),
     ),
-    told(
+    build_scenario(
         "paused",
         _set(replicas=2, updateStrategy=rolling(paused=True)),
         Settle(),
@@ -99,7 +99,7 @@ _ROLLOUTS: Final = (
         _change(updateStrategy=rolling(paused=False)),
         Settle(),
     ),
-    told(
+    build_scenario(
         "on delete",
         _set(replicas=2, updateStrategy={"type": "OnDelete"}),
         Settle(),
@@ -108,27 +108,29 @@ _ROLLOUTS: Final = (
         DeletePod("web", 0),
         Settle(),
     ),
-    told(
+    build_scenario(
         "a broken image stops the rollout",
         _set(),
         Settle(),
         set_image(_KIND, "nginx/broken"),
         Settle(),
     ),
-    told("a broken image from the beginning", _set(template=pods("web", image="nginx/broken")), Settle()),
-    told(
+    build_scenario(
+        "a broken image from the beginning", _set(template=pods("web", image="nginx/broken")), Settle()
+    ),
+    build_scenario(
         "a broken image from the beginning, at once",
         _set(template=pods("web", image="nginx/broken"), podManagementPolicy="Parallel"),
         Settle(),
     ),
-    told(
+    build_scenario(
         "pods become available later",
         _set(replicas=2, updateStrategy=rolling(minReadySeconds=8)),
         Settle(quiet_s=12),
         set_image(_KIND),
         Settle(quiet_s=12),
     ),
-    told(
+    build_scenario(
         "an order of updates by labels",
         _set(
             updateStrategy=rolling(
@@ -146,7 +148,7 @@ _ROLLOUTS: Final = (
         set_image(_KIND),
         Settle(),
     ),
-    told(
+    build_scenario(
         "revisions beyond the limit are removed",
         _set(replicas=1, revisionHistoryLimit=1),
         Settle(),
@@ -157,7 +159,7 @@ _ROLLOUTS: Final = (
         set_image(_KIND, "nginx:4"),
         Settle(),
     ),
-    told(
+    build_scenario(
         "back to the template before",
         _set(replicas=1),
         Settle(),
@@ -169,26 +171,28 @@ _ROLLOUTS: Final = (
 )
 
 _PODS: Final = (
-    told("a pod that is deleted is created again", _set(), Settle(), DeletePod("web", 1), Settle()),
-    told(
+    build_scenario("a pod that is deleted is created again", _set(), Settle(), DeletePod("web", 1), Settle()),
+    build_scenario(
         "a pod that is asked to go is created again",
         _set(),
         Settle(),
         PatchPod("web", 1, {"metadata": {"labels": {"apps.kruise.io/specified-delete": "true"}}}),
         Settle(),
     ),
-    told("ordinals are left out", _set(reserveOrdinals=[0, 2]), Settle()),
-    told("an ordinal is left out later", _set(), Settle(), _change(reserveOrdinals=[1]), Settle()),
-    told("ranges of ordinals are left out", _set(reserveOrdinals=["0-1", 3]), Settle()),
-    told(
+    build_scenario("ordinals are left out", _set(reserveOrdinals=[0, 2]), Settle()),
+    build_scenario("an ordinal is left out later", _set(), Settle(), _change(reserveOrdinals=[1]), Settle()),
+    build_scenario("ranges of ordinals are left out", _set(reserveOrdinals=["0-1", 3]), Settle()),
+    build_scenario(
         "an ordinal is given up",
         _set(),
         Settle(),
         _change(reserveOrdinals=[1], replicas=2),
         Settle(),
     ),
-    told("claims", _set(replicas=2, volumeClaimTemplates=[CLAIM]), Settle(), _change(replicas=1), Settle()),
-    told(
+    build_scenario(
+        "claims", _set(replicas=2, volumeClaimTemplates=[CLAIM]), Settle(), _change(replicas=1), Settle()
+    ),
+    build_scenario(
         "claims are deleted with their pods",
         _set(
             replicas=2,
@@ -199,7 +203,7 @@ _PODS: Final = (
         _change(replicas=1),
         Settle(),
     ),
-    told(
+    build_scenario(
         "a limit of pods that are created at once",
         _set(
             replicas=4,
@@ -210,18 +214,20 @@ _PODS: Final = (
         Settle(),
         differs=(Wanted(at=("*/events/*ScaleUpLimited",), why="an event says why pods are missing"),),
     ),
-    told("deleted with its pods", _set(replicas=2), Settle(), Delete(_KIND, "web"), Settle()),
-    told(
+    build_scenario("deleted with its pods", _set(replicas=2), Settle(), Delete(_KIND, "web"), Settle()),
+    build_scenario(
         "deleted without its pods",
         _set(replicas=2),
         Settle(),
         Delete(_KIND, "web", "Orphan"),
         Settle(),
         differs=(
-            but("the revision stays with the pods that have it, as a CloneSet's does", "4 */revisions/*"),
+            build_difference(
+                "the revision stays with the pods that have it, as a CloneSet's does", "4 */revisions/*"
+            ),
         ),
     ),
-    told(
+    build_scenario(
         "a hook holds a pod that is to go",
         _set(
             replicas=2,
@@ -232,7 +238,7 @@ _PODS: Final = (
         _change(replicas=1),
         Settle(),
     ),
-    told(
+    build_scenario(
         "a hook before an update in place",
         _set(
             replicas=2,
@@ -252,8 +258,8 @@ _PODS: Final = (
 )
 
 _ADMISSION: Final = (
-    told("the smallest manifest", Try(workload(_KIND)), _try()),
-    told(
+    build_scenario("the smallest manifest", Try(workload(_KIND)), _try()),
+    build_scenario(
         "defaults of strategies",
         _try(updateStrategy={}),
         _try(updateStrategy={"type": "RollingUpdate"}),
@@ -264,7 +270,7 @@ _ADMISSION: Final = (
         _try(lifecycle={}),
         _try(volumeClaimTemplates=[CLAIM]),
     ),
-    told(
+    build_scenario(
         "wrong numbers and words",
         _try(replicas=-1),
         _try(revisionHistoryLimit=-1),
@@ -279,19 +285,19 @@ _ADMISSION: Final = (
         _try(scaleStrategy={"maxUnavailable": 1}),
         _try(reserveOrdinals=["x"]),
         differs=(
-            but("a negative limit could only count as something else", "2 *"),
-            but("the path leads to the field", "12 */fields/spec"),
+            build_difference("a negative limit could only count as something else", "2 *"),
+            build_difference("the path leads to the field", "12 */fields/spec"),
         ),
     ),
-    told(
+    build_scenario(
         "wrong selectors and templates",
         _try(selector={}),
         _try(selector={"matchLabels": {"app": "other"}}),
         _try(template=pods("web", restartPolicy="OnFailure")),
         _try(template={"metadata": {"labels": {"app": "web"}}, "spec": {"containers": []}}),
-        differs=(but("no pod could be created", "4 *"),),
+        differs=(build_difference("no pod could be created", "4 *"),),
     ),
-    told(
+    build_scenario(
         "fields that cannot be changed",
         _set(replicas=1),
         Settle(),

@@ -6,7 +6,7 @@ Its pods have a label of their own: the original stops at orphans of other names
 from typing import Any, Final
 
 from recorded_original.language import Create, Delete, Document, Group, Patch, Settle, Try, TryPatch
-from recorded_original.scenarios.documents import BOTH, CLAIM, KRUISE, but, pods, told
+from recorded_original.scenarios.documents import BOTH, CLAIM, KRUISE, build_difference, build_scenario, pods
 
 __all__ = ["UNITED_DEPLOYMENT"]
 
@@ -73,15 +73,17 @@ _TERM: Final[Document] = {
 UNITED_DEPLOYMENT: Final = Group(
     kind=_KIND,
     differs=(
-        but(
+        build_difference(
             "the numbers of each subset are shown in both versions",
             "*/subsetStatuses/*/replicas",
             "*/subsetStatuses/*/readyReplicas",
             "*/subsetStatuses/*/partition",
             only_in="v1alpha1",
         ),
-        but("revisions are numbered, found again and removed", "*/revisions/united-<revision *> is *"),
-        but(
+        build_difference(
+            "revisions are numbered, found again and removed", "*/revisions/united-<revision *> is *"
+        ),
+        build_difference(
             "the condition is one of the newer release",
             "*/status/conditions/UnitedDeploymentUpdated",
             only_in="v1alpha1",
@@ -89,29 +91,29 @@ UNITED_DEPLOYMENT: Final = Group(
     ),
     watched=("CloneSet", "StatefulSet", "StatefulSet.apps", "Deployment"),
     scenarios=(
-        told("CloneSets", _united(), Settle(), versions=BOTH),
-        told("StatefulSets", _united(_STATEFUL_SETS), Settle(), versions=BOTH),
-        told("Advanced StatefulSets", _united(_ADVANCED), Settle(), versions=BOTH),
-        told("Deployments", _united(_DEPLOYMENTS), Settle(), versions=BOTH),
-        told(
+        build_scenario("CloneSets", _united(), Settle(), versions=BOTH),
+        build_scenario("StatefulSets", _united(_STATEFUL_SETS), Settle(), versions=BOTH),
+        build_scenario("Advanced StatefulSets", _united(_ADVANCED), Settle(), versions=BOTH),
+        build_scenario("Deployments", _united(_DEPLOYMENTS), Settle(), versions=BOTH),
+        build_scenario(
             "an odd number is divided",
             _united(replicas=5, topology=_subsets(_subset("a"), _subset("b"), _subset("c"))),
             Settle(),
             versions=BOTH,
         ),
-        told(
+        build_scenario(
             "a subset with a number of its own",
             _united(topology=_subsets(_subset("a", replicas=1), _subset("b"))),
             Settle(),
             versions=BOTH,
         ),
-        told(
+        build_scenario(
             "a subset with a share",
             _united(topology=_subsets(_subset("a", replicas="25%"), _subset("b"))),
             Settle(),
             versions=BOTH,
         ),
-        told(
+        build_scenario(
             "scale up and down",
             _united(),
             Settle(),
@@ -121,22 +123,22 @@ UNITED_DEPLOYMENT: Final = Group(
             Settle(),
             versions=BOTH,
         ),
-        told(
+        build_scenario(
             "limits of subsets",
             _united(topology=_subsets(_subset("a", minReplicas=3), _subset("b", maxReplicas=2))),
             Settle(),
             versions=BOTH,
         ),
-        told(
+        build_scenario(
             "the last subset takes what is left",
             _united(replicas=6, topology=_subsets(_subset("a", maxReplicas=1), _subset("b"))),
             Settle(),
             versions=BOTH,
         ),
-        told(
+        build_scenario(
             "a rollout of CloneSets", _united(), Settle(), _image("cloneSetTemplate"), Settle(), versions=BOTH
         ),
-        told(
+        build_scenario(
             "a rollout of Deployments",
             _united(_DEPLOYMENTS, replicas=2),
             Settle(),
@@ -144,7 +146,7 @@ UNITED_DEPLOYMENT: Final = Group(
             Settle(),
             versions=BOTH,
         ),
-        told(
+        build_scenario(
             "partitions by subset",
             _united(updateStrategy={"type": "Manual", "manualUpdate": {"partitions": {"a": 2}}}),
             Settle(),
@@ -152,13 +154,13 @@ UNITED_DEPLOYMENT: Final = Group(
             Settle(),
             versions=BOTH,
             differs=(
-                but(
+                build_difference(
                     "it counts as updated when no pod is held back",
                     "*/status/conditions/UnitedDeploymentUpdated",
                 ),
             ),
         ),
-        told(
+        build_scenario(
             "a subset is added and removed",
             _united(replicas=2),
             Settle(),
@@ -167,9 +169,9 @@ UNITED_DEPLOYMENT: Final = Group(
             _change(topology=_subsets(_subset("b"), _subset("c"))),
             Settle(),
             versions=BOTH,
-            differs=(but("a subset that is gone has no status", "6 */status/subsetStatuses"),),
+            differs=(build_difference("a subset that is gone has no status", "6 */status/subsetStatuses"),),
         ),
-        told(
+        build_scenario(
             "node selectors, tolerations and patches",
             _united(
                 replicas=2,
@@ -181,21 +183,21 @@ UNITED_DEPLOYMENT: Final = Group(
             Settle(),
             versions=BOTH,
             differs=(
-                but(
+                build_difference(
                     "as the newer release: a pod that is not ready yet is not normal yet",
                     "*/labels/lifecycle.apps.kruise.io/state",
                     only_in="v1alpha1",
                 ),
-                but("a pod gets its conditions with its node", "*/pods/*/conditions/*"),
+                build_difference("a pod gets its conditions with its node", "*/pods/*/conditions/*"),
             ),
         ),
-        told(
+        build_scenario(
             "a broken image",
             _united(replicas=2, template={"cloneSetTemplate": _workload("nginx/broken")}),
             Settle(),
             versions=BOTH,
         ),
-        told(
+        build_scenario(
             "revisions beyond the limit are removed",
             _united(replicas=1, revisionHistoryLimit=1),
             Settle(),
@@ -207,7 +209,7 @@ UNITED_DEPLOYMENT: Final = Group(
             Settle(),
             versions=BOTH,
         ),
-        told(
+        build_scenario(
             "deleted with its workloads",
             _united(replicas=2),
             Settle(),
@@ -215,8 +217,10 @@ UNITED_DEPLOYMENT: Final = Group(
             Settle(),
             versions=BOTH,
         ),
-        told("the smallest manifests", _try(), _try(_STATEFUL_SETS), _try(_ADVANCED), _try(_DEPLOYMENTS)),
-        told(
+        build_scenario(
+            "the smallest manifests", _try(), _try(_STATEFUL_SETS), _try(_ADVANCED), _try(_DEPLOYMENTS)
+        ),
+        build_scenario(
             "defaults",
             _try(updateStrategy={}),
             _try(updateStrategy={"type": "Manual"}),
@@ -224,7 +228,7 @@ UNITED_DEPLOYMENT: Final = Group(
             _try(topology=_subsets(_subset("a"), scheduleStrategy={"type": "Adaptive", "adaptive": {}})),
             _try({"statefulSetTemplate": _workload(serviceName="united", volumeClaimTemplates=[CLAIM])}),
         ),
-        told(
+        build_scenario(
             "wrong values",
             _try(replicas=-1),
             _try({}),
@@ -242,9 +246,9 @@ UNITED_DEPLOYMENT: Final = Group(
             _try(updateStrategy={"type": "Manual", "manualUpdate": {"partitions": {"no": 1}}}),
             _try(updateStrategy={"type": "Sometimes"}),
             _try(topology=_subsets(_subset("a", patch={"spec": "x"}))),
-            differs=(but("the path leads to the field", "9 */fields/spec.topology.subsets"),),
+            differs=(build_difference("the path leads to the field", "9 */fields/spec.topology.subsets"),),
         ),
-        told(
+        build_scenario(
             "changes",
             _united(replicas=2),
             Settle(),

@@ -15,7 +15,7 @@ def outcome(replicas: Any, **status: Any) -> dict[str, Any]:
     return {"1 Settle": {"objects": {"CloneSet web": {"status": {"replicas": replicas, **status}}}}}
 
 
-def told(*wanted: Wanted) -> Group:
+def build_group(*wanted: Wanted) -> Group:
     create = Create({"kind": "CloneSet", "metadata": {"name": "web"}})
     scenario = Scenario(name="a story", steps=(create,), differs=wanted)
     return Group(kind="Other", scenarios=(scenario,))
@@ -26,29 +26,31 @@ def compared(group: Group, recorded: Any, played: Any) -> list[str]:
 
 
 def test_an_undeclared_difference_is_a_surprise() -> None:
-    [line] = compared(told(), outcome(3), outcome(2))
+    [line] = compared(build_group(), outcome(3), outcome(2))
     assert line.splitlines()[0] == f"a story: {PATH}"
 
 
 def test_a_declared_difference_is_not_a_surprise() -> None:
-    assert compared(told(Wanted(at=("*/replicas",), why="so")), outcome(3), outcome(2)) == []
+    assert compared(build_group(Wanted(at=("*/replicas",), why="so")), outcome(3), outcome(2)) == []
 
 
 def test_a_declared_difference_that_does_not_occur_is_a_surprise() -> None:
     wanted = Wanted(at=("*/replicas", "*/readyReplicas"), why="so")
-    [line] = compared(told(wanted), outcome(3), outcome(2))
+    [line] = compared(build_group(wanted), outcome(3), outcome(2))
     assert line == "a story: nothing differs any more at */readyReplicas: so"
 
 
 def test_a_difference_of_a_group_must_show_in_one_of_its_scenarios() -> None:
-    group = Group(kind="Other", scenarios=told().scenarios, differs=(Wanted(at=("*/replicas",), why="so"),))
+    group = Group(
+        kind="Other", scenarios=build_group().scenarios, differs=(Wanted(at=("*/replicas",), why="so"),)
+    )
     assert compared(group, outcome(3), outcome(2)) == []
     [line] = compared(group, outcome(3), outcome(3))
     assert line == "Other: nothing differs any more: so"
 
 
 def test_scenarios_and_recordings_must_match() -> None:
-    assert "is not recorded" in surprises(told(), {}, {}, version="v1beta1")[0]
+    assert "is not recorded" in surprises(build_group(), {}, {}, version="v1beta1")[0]
     nothing = Group(kind="Other", scenarios=())
     assert "there is no such scenario" in surprises(nothing, {"old": {}}, {}, version="v1beta1")[0]
 
@@ -71,7 +73,7 @@ def test_scenarios_and_recordings_must_match() -> None:
 def test_a_declared_difference_can_be_about_some_pairs_of_values(
     only: Any, recorded: Any, played: Any, counts: bool
 ) -> None:
-    group = told(Wanted(at=("*/number",), why="so", only=only))
+    group = build_group(Wanted(at=("*/number",), why="so", only=only))
     sides = [{} if item == "nothing" else {"number": item} for item in (recorded, played)]
     lines = compared(group, {"1 Try": sides[0]}, {"1 Try": sides[1]})
     assert (lines == []) is counts

@@ -102,7 +102,7 @@ def test_a_container_that_already_restarted_is_not_stopped_unless_forced_case_14
 
 
 @pytest.mark.parametrize(
-    ("found", "strategy", "stops"),
+    ("on_node", "strategy", "stops"),
     [
         (old("a"), {}, "a"),
         (msgspec.structs.replace(old("a"), is_running=False), {}, ""),
@@ -112,11 +112,11 @@ def test_a_container_that_already_restarted_is_not_stopped_unless_forced_case_14
     ids=["its hook was running", "it had ended", "it had restarted", "it had restarted, forced"],
 )
 def test_an_agent_that_takes_over_before_the_state_is_written_stops_only_what_still_runs(
-    found: OnNode, strategy: dict[str, Any], stops: str
+    on_node: OnNode, strategy: dict[str, Any], stops: str
 ) -> None:
     """The previous agent was killed after it stopped the container, and before it wrote the state."""
     asked = request("a", states=[state("a", "Pending")], ready=("a",), **strategy)
-    assert advance(asked, {"a": found}, NOW).stop == stops
+    assert advance(asked, {"a": on_node}, NOW).stop == stops
 
 
 def test_a_container_that_has_ended_is_not_stopped_case_15() -> None:

@@ -962,7 +962,7 @@ class Issuer(http.server.BaseHTTPRequestHandler):
     """An issuer that answers discovery, and answers each refresh token with the token that the test has set."""
 
     gives: ClassVar[dict[str, Any]] = {}
-    """By refresh token: the answer."""
+    """Refresh token → the answer."""
     asked: ClassVar[list[dict[str, list[str]]]] = []
 
     def log_message(self, *_: Any) -> None:

@@ -12,25 +12,25 @@ from pykruise.kube.http.connection import HttpOrigin
 
 pytestmark = pytest.mark.real_time  # real sockets
 
-Say = Callable[[bytes, asyncio.StreamWriter], Awaitable[None]]
+Answer = Callable[[bytes, asyncio.StreamWriter], Awaitable[None]]
 
 
 class Server:
-    """Records the heads of requests, and answers each one by `say`."""
+    """Records the heads of requests, and answers each request by `answer`."""
 
     def __init__(self) -> None:
-        self.heard: list[bytes] = []
+        self.heads: list[bytes] = []
         self.connections = 0
         self.ended = asyncio.Event()
-        self.say: Say = ok
+        self.answer: Answer = ok
 
     async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
         try:
             while True:
                 head = await reader.readuntil(b"\r\n\r\n")
-                self.heard.append(head)
-                await self.say(head, writer)
+                self.heads.append(head)
+                await self.answer(head, writer)
                 await writer.drain()
         except (asyncio.IncompleteReadError, ConnectionError):
             pass
@@ -76,14 +76,14 @@ async def test_one_connection_serves_requests_sequentially(
     client = make()
     assert [(await get(client, f"/{number}")).body for number in range(5)] == [b"/%d" % n for n in range(5)]
     assert server[0].connections == 1
-    assert server[0].heard[0].startswith(b"GET /0 HTTP/1.1\r\nHost: 127.0.0.1:")
+    assert server[0].heads[0].startswith(b"GET /0 HTTP/1.1\r\nHost: 127.0.0.1:")
 
 
 async def test_chunks_interim_answers_and_repeated_headers(
     server: tuple[Server, int], make: Callable[..., HttpClient]
 ) -> None:
     # given
-    async def say(_: bytes, writer: asyncio.StreamWriter) -> None:
+    async def answer(_: bytes, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 103 Early Hints\r\n\r\n")
         writer.write(
             b"HTTP/1.1 201 Created\r\nWarning: a\r\nwarning: b\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -93,7 +93,7 @@ async def test_chunks_interim_answers_and_repeated_headers(
             await writer.drain()
             await asyncio.sleep(0.01)
 
-    server[0].say = say
+    server[0].answer = answer
     # when
     answer = await get(make(), "/")
     # then
@@ -103,15 +103,15 @@ async def test_chunks_interim_answers_and_repeated_headers(
 async def test_a_body_without_a_length_ends_with_its_connection(
     server: tuple[Server, int], make: Callable[..., HttpClient]
 ) -> None:
-    async def say(_: bytes, writer: asyncio.StreamWriter) -> None:
+    async def answer(_: bytes, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\n\r\nall of it")
         await writer.drain()
         writer.close()
 
-    server[0].say = say
+    server[0].answer = answer
     client = make()
     assert (await get(client, "/")).body == b"all of it"
-    server[0].say = ok
+    server[0].answer = ok
     assert (await get(client, "/again")).body == b"/again"
     assert server[0].connections == 2
 
@@ -121,7 +121,7 @@ async def test_a_connection_that_has_had_its_time_is_not_used_again(
     server: tuple[Server, int], make: Callable[..., HttpClient], how: str
 ) -> None:
     # given
-    async def say(head: bytes, writer: asyncio.StreamWriter) -> None:
+    async def answer(head: bytes, writer: asyncio.StreamWriter) -> None:
         if how == "Connection: close":
             writer.write(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
             return
@@ -130,12 +130,12 @@ async def test_a_connection_that_has_had_its_time_is_not_used_again(
             await writer.drain()
             writer.close()
 
-    server[0].say = say
+    server[0].answer = answer
     client = make(keepalive_s=0.02 if how == "idle too long" else 60.0)
     await get(client, "/")
     await asyncio.sleep(0.05)
     # when
-    server[0].say = ok
+    server[0].answer = ok
     answer = await get(client, "/again")
     # then
     assert answer.body == b"/again"
@@ -155,11 +155,11 @@ async def test_the_answer_to_a_cancelled_request_reaches_no_other_request(
         await given_up_now.wait()
         await ok(head, writer)
 
-    server[0].say = late
+    server[0].answer = late
     client = make(limit=1)
     given_up = asyncio.create_task(get(client, "/slow", timeout_s=0.5 if how == "timed out" else 5.0))
     await arrived.wait()
-    server[0].say = ok
+    server[0].answer = ok
     next_one = asyncio.create_task(get(client, "/next"))
     # when
     if how == "cancelled":
@@ -183,7 +183,7 @@ async def test_waiting_for_a_connection_ends_too_and_nothing_was_sent(
         arrived.set()
         await asyncio.sleep(5)
 
-    server[0].say = never
+    server[0].answer = never
     client = make(limit=1)
     first = asyncio.create_task(get(client, "/first"))
     await arrived.wait()
@@ -193,7 +193,7 @@ async def test_waiting_for_a_connection_ends_too_and_nothing_was_sent(
     await client.close()
     with pytest.raises(ConnectionLostError):
         await first
-    assert len(server[0].heard) == 1
+    assert len(server[0].heads) == 1
 
 
 async def test_a_request_that_waits_for_a_connection_fails_when_the_transport_is_closed(
@@ -202,7 +202,7 @@ async def test_a_request_that_waits_for_a_connection_fails_when_the_transport_is
     async def never(_: bytes, writer: asyncio.StreamWriter) -> None:
         await asyncio.sleep(5)
 
-    server[0].say = never
+    server[0].answer = never
     client = make(limit=1)
     first = asyncio.create_task(get(client, "/first"))
     second = asyncio.create_task(get(client, "/second"))
@@ -235,12 +235,12 @@ async def test_bytes_without_a_request_end_the_connection(
         await asked_on.wait()
         writer.write(b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n")
 
-    server[0].say = twice
+    server[0].answer = twice
     client = make()
     await get(client, "/a")
     asked_on.set()
     await asyncio.wait_for(server[0].ended.wait(), 5)
-    server[0].say = ok
+    server[0].answer = ok
     # when, then
     assert (await get(client, "/b")).status == 200
     assert server[0].connections == 2
@@ -253,10 +253,10 @@ async def test_words_behind_the_answer_are_not_taken_for_the_next_one(
     async def one_and_a_half(head: bytes, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\nHTTP/1.1 403 Forb")
 
-    server[0].say = one_and_a_half
+    server[0].answer = one_and_a_half
     client = make()
     await get(client, "/a")
-    server[0].say = ok
+    server[0].answer = ok
     # when, then
     assert (await get(client, "/b")).status == 200
     assert server[0].connections == 2

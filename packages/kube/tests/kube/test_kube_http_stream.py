@@ -13,23 +13,23 @@ from pykruise.kube.http.streams import Stream, Streams
 
 pytestmark = pytest.mark.real_time  # real sockets
 
-Say = Callable[[asyncio.StreamWriter], Awaitable[None]]
+Answer = Callable[[asyncio.StreamWriter], Awaitable[None]]
 
 HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
 class Server:
-    """Reads one request per connection and answers it by `say`."""
+    """Reads one request per connection and answers it by `answer`."""
 
     def __init__(self) -> None:
-        self.heard: list[bytes] = []
+        self.requests: list[bytes] = []
         self.ended = asyncio.Event()
-        self.say: Say = nothing
+        self.answer: Answer = nothing
 
     async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            self.heard.append(await reader.readuntil(b"\r\n\r\n"))
-            await self.say(writer)
+            self.requests.append(await reader.readuntil(b"\r\n\r\n"))
+            await self.answer(writer)
             await writer.drain()
             await reader.read()  # until the client disconnects
         except (asyncio.IncompleteReadError, ConnectionError):
@@ -40,11 +40,11 @@ class Server:
 
 
 async def nothing(_: asyncio.StreamWriter) -> None:
-    """Says nothing at all."""
+    """Send nothing."""
 
 
-def says(*parts: bytes, then_hang_up: bool = False) -> Say:
-    async def say(writer: asyncio.StreamWriter) -> None:
+def send_parts(*parts: bytes, then_hang_up: bool = False) -> Answer:
+    async def answer(writer: asyncio.StreamWriter) -> None:
         for part in parts:
             writer.write(part)
             await writer.drain()
@@ -52,7 +52,7 @@ def says(*parts: bytes, then_hang_up: bool = False) -> Say:
         if then_hang_up:
             writer.close()
 
-    return say
+    return answer
 
 
 @pytest.fixture
@@ -86,18 +86,20 @@ async def all_of(stream: Stream, *, into: list[bytes] | None = None) -> bytes:
 async def test_a_stream_sends_one_request_and_is_read_to_its_end(
     server: tuple[Server, int], streams: Streams
 ) -> None:
-    server[0].say = says(HEAD, b"4\r\none\n\r\n", b"4\r\ntwo\n\r\n0\r\n\r\n")
+    server[0].answer = send_parts(HEAD, b"4\r\none\n\r\n", b"4\r\ntwo\n\r\n0\r\n\r\n")
     stream = await open_one(streams)
     assert stream.status.result() == 200
     assert stream.headers["transfer-encoding"] == "chunked"
     assert await all_of(stream) == b"one\ntwo\n"
-    (heard,) = server[0].heard
-    assert heard.startswith(b"GET /below/pods?watch=true HTTP/1.1\r\nHost: 127.0.0.1:")
-    assert b"accept: */*\r\n" in heard
+    (request,) = server[0].requests
+    assert request.startswith(b"GET /below/pods?watch=true HTTP/1.1\r\nHost: 127.0.0.1:")
+    assert b"accept: */*\r\n" in request
 
 
 async def test_interim_answers_are_passed_over(server: tuple[Server, int], streams: Streams) -> None:
-    server[0].say = says(b"HTTP/1.1 103 Early Hints\r\nX-Hint: 1\r\n\r\n", HEAD, b"4\r\none\n\r\n0\r\n\r\n")
+    server[0].answer = send_parts(
+        b"HTTP/1.1 103 Early Hints\r\nX-Hint: 1\r\n\r\n", HEAD, b"4\r\none\n\r\n0\r\n\r\n"
+    )
     stream = await open_one(streams)
     assert stream.status.result() == 200
     assert "x-hint" not in stream.headers
@@ -107,7 +109,7 @@ async def test_interim_answers_are_passed_over(server: tuple[Server, int], strea
 async def test_a_body_without_a_length_ends_with_its_connection(
     server: tuple[Server, int], streams: Streams
 ) -> None:
-    server[0].say = says(b"HTTP/1.1 200 OK\r\n\r\n", b"all of it", then_hang_up=True)
+    server[0].answer = send_parts(b"HTTP/1.1 200 OK\r\n\r\n", b"all of it", then_hang_up=True)
     assert await all_of(await open_one(streams)) == b"all of it"
 
 
@@ -115,7 +117,7 @@ async def test_a_chunked_body_does_not_end_with_its_connection(
     server: tuple[Server, int], streams: Streams
 ) -> None:
     """Lines that arrived before are still read"""
-    server[0].say = says(HEAD, b"4\r\none\n\r\n", b"9\r\nhal", then_hang_up=True)
+    server[0].answer = send_parts(HEAD, b"4\r\none\n\r\n", b"9\r\nhal", then_hang_up=True)
     stream = await open_one(streams)
     seen: list[bytes] = []
     with pytest.raises(BROKEN):
@@ -124,7 +126,7 @@ async def test_a_chunked_body_does_not_end_with_its_connection(
 
 
 async def test_text_that_is_not_a_chunk_ends_the_stream(server: tuple[Server, int], streams: Streams) -> None:
-    server[0].say = says(HEAD, b"4\r\none\n\r\n", b"no number\r\n")
+    server[0].answer = send_parts(HEAD, b"4\r\none\n\r\n", b"no number\r\n")
     stream = await open_one(streams)
     assert await stream.read() == b"one\n"
     with pytest.raises(BROKEN):
@@ -135,7 +137,7 @@ async def test_text_that_is_not_a_chunk_ends_the_stream(server: tuple[Server, in
 async def test_an_answer_that_is_not_http_is_a_lost_connection(
     server: tuple[Server, int], streams: Streams
 ) -> None:
-    server[0].say = says(b"220 mail.example.com ESMTP\r\n")
+    server[0].answer = send_parts(b"220 mail.example.com ESMTP\r\n")
     with pytest.raises(ConnectionLostError, match="GET /below/pods: the connection broke"):
         await open_one(streams)
 
@@ -143,7 +145,7 @@ async def test_an_answer_that_is_not_http_is_a_lost_connection(
 async def test_a_server_that_hangs_up_instead_of_an_answer_is_a_lost_connection(
     server: tuple[Server, int], streams: Streams
 ) -> None:
-    server[0].say = says(then_hang_up=True)
+    server[0].answer = send_parts(then_hang_up=True)
     with pytest.raises(ConnectionLostError, match="the server closed the connection"):
         await open_one(streams)
 
@@ -159,7 +161,7 @@ async def test_a_cancelled_wait_for_the_answer_ends_the_connection(
 ) -> None:
     opening = asyncio.create_task(open_one(streams))
     async with asyncio.timeout(5):
-        while not server[0].heard:
+        while not server[0].requests:
             await asyncio.sleep(0.01)
     opening.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -182,7 +184,7 @@ async def test_a_client_that_does_not_read_makes_the_server_wait_and_loses_nothi
             written.append(number)
         writer.write(b"0\r\n\r\n")
 
-    server[0].say = much
+    server[0].answer = much
     stream = await open_one(streams)
     # when the client does not read
     before = -1
@@ -200,7 +202,7 @@ async def test_a_client_that_does_not_read_makes_the_server_wait_and_loses_nothi
 async def test_a_failure_set_from_outside_is_raised_after_the_arrived_bytes(
     server: tuple[Server, int], streams: Streams
 ) -> None:
-    server[0].say = says(HEAD, b"4\r\none\n\r\n")
+    server[0].answer = send_parts(HEAD, b"4\r\none\n\r\n")
     stream = await open_one(streams)
     assert await stream.read() == b"one\n"
     reading = asyncio.create_task(stream.read())
@@ -213,7 +215,7 @@ async def test_a_failure_set_from_outside_is_raised_after_the_arrived_bytes(
 async def test_a_closed_transport_ends_all_streams_and_opens_none(
     server: tuple[Server, int], streams: Streams
 ) -> None:
-    server[0].say = says(HEAD, b"4\r\none\n\r\n")
+    server[0].answer = send_parts(HEAD, b"4\r\none\n\r\n")
     stream = await open_one(streams)
     assert await stream.read() == b"one\n"
     await streams.close()

@@ -52,7 +52,7 @@ class Follower:
 
     def __init__(self, cluster: Cluster) -> None:
         self.client = cluster.client
-        self.heard: list[str] = []
+        self.changed_names: list[str] = []
         self.mirrors: dict[Views[Any], Any] = {}
         clock, rng = make_loop_clock(start=0.0), random.Random(1)
         self.sources = Sources(cluster.client, clock=clock, rng=rng)
@@ -64,7 +64,7 @@ class Follower:
             rng=rng,
             namespace="default",
             mirrors=self.mirrors,
-            on_events=lambda _wake: lambda change: self.heard.append(change.key.name),
+            on_events=lambda _wake: lambda change: self.changed_names.append(change.key.name),
         )
 
     @property
@@ -110,13 +110,13 @@ def test_a_kind_is_watched_only_while_it_is_listed(virtual: asyncio.Runner) -> N
         assert follower.kinds == {"Deployment"}  # the other kind is watched in any case
         await follower.client.create(DEPLOYMENTS, "default", deployment("web"))
         await asyncio.sleep(1.0)
-        assert follower.heard == ["web"]
+        assert follower.changed_names == ["web"]
         (views,) = follower.mirrors
         assert [result.name for result in follower.mirrors[views].values()] == ["web"]
         await follower.list_kinds()
         await follower.client.create(DEPLOYMENTS, "default", deployment("late"))
         await asyncio.sleep(1.0)
-        assert (follower.kinds, follower.mirrors, follower.heard) == (set(), {}, ["web"])
+        assert (follower.kinds, follower.mirrors, follower.changed_names) == (set(), {}, ["web"])
 
     virtual.run(played(story))
 

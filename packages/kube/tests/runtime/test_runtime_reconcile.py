@@ -512,7 +512,7 @@ async def test_notes_of_the_plan_are_recorded_even_when_nothing_is_written(world
     assert world.events == [("ScaleUpLimited: 2 of 5", 1)]
 
 
-@pytest.mark.parametrize("live_uid", ["", "another"], ids=["gone", "made anew"])
+@pytest.mark.parametrize("live_uid", ["", "another"], ids=["deleted", "recreated"])
 async def test_children_of_a_deleted_owner_are_not_recreated(world: World, live_uid: str) -> None:
     # given a deleted owner, which the cache still has, and garbage collection that deletes its children
     reconcile = turn(world)

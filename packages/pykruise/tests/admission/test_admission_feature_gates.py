@@ -40,7 +40,7 @@ CASES: list[tuple[str, str, dict[str, bool], str, int]] = [
         400,
     ),
 ]
-"""Kind, which webhook, gates, what is said, with which code."""
+"""Kind, webhook, feature gates, message and code of the refusal."""
 
 ALL_ON = {
     "ImagePullJobGate": True,

@@ -337,7 +337,7 @@ async def connected(server: WebhookServer, said: bytes = b"") -> Open:
     return reader, writer
 
 
-async def test_halves_of_requests_keep_no_whole_one_out(tmp_path: Path) -> None:
+async def test_incomplete_requests_do_not_block_a_complete_request(tmp_path: Path) -> None:
     # given more clients than the server answers at a time; all send headers and a part of a body
     head = b"POST /review HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{"
     async with running(tmp_path, limits=WebhookLimits(requests=4, share=1.0)) as server:

@@ -64,17 +64,17 @@ MORE_FIELDS: Mapping[tuple[str, str], Mapping[str, str]] = {
         for version in ("v1alpha1", "v1beta1")
     },
 }
-"""By CRD and version: patterns of fields that the original lacks, with the reason."""
+"""CRD and version → patterns of fields that the original lacks, with the reason."""
 
 MORE_COLUMNS: Mapping[str, tuple[str, ...]] = {"workloadspreads.apps.kruise.io": ("Spread",)}
-"""By CRD: columns that the original lacks."""
+"""CRD → columns that the original lacks."""
 
 MERGED_LISTS: Final = {
     ("sidecarsets.apps.kruise.io", "spec.containers"),
     ("sidecarsets.apps.kruise.io", "spec.initContainers"),
     ("containerrecreaterequests.apps.kruise.io", "spec.containers"),
 }
-"""By CRD: lists that the original has, and that server-side apply merges here."""
+"""Lists (CRD and path) that the original has too, and that server-side apply merges only here."""
 
 FACTS = {
     "type": "type",

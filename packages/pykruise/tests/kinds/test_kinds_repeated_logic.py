@@ -8,7 +8,7 @@ import pykruise.kinds
 from support.repeated_logic import repeated
 
 MOST_ALIKE = 5
-"""Most lines of the same shape that may exist twice, such as the head of a plan or a loop over conditions."""
+"""Number of lines of the same shape that may exist twice, such as the head of a plan or a loop over conditions."""
 
 PARTS = ("kinds", "plans", "pods", "admission", "cli")
 

@@ -122,11 +122,11 @@ GROWING: dict[str, str] = {
 
 
 def by_name(name: str) -> Alert:
-    return next(one for one in ALERTS if one.name == name)
+    return next(alert for alert in ALERTS if alert.name == name)
 
 
 def test_each_alert_has_a_situation_here() -> None:
-    assert {one.name for one in ALERTS} == {*WRONG, *GROWING}
+    assert {alert.name for alert in ALERTS} == {*WRONG, *GROWING}
 
 
 @pytest.mark.parametrize("name", WRONG)
@@ -172,7 +172,7 @@ def test_an_alert_about_a_counter_fires_while_it_grows(name: str) -> None:
     assert fires == []
 
 
-@pytest.mark.parametrize("alert", ALERTS, ids=lambda one: one.name)
+@pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert.name)
 def test_each_alert_has_a_runbook_section_with_meaning_and_remedy(alert: Alert) -> None:
     text = PAGE.read_text()
     assert f"### {alert.name}\n" in text
@@ -226,8 +226,8 @@ def test_the_next_time_of_a_schedule_follows_its_last(document: dict[str, Any], 
     metrics = find_shown("apps.kruise.io", "AdvancedCronJob")
     assert metrics is not None
     assert metrics.metrics is not None
-    found = metrics.metrics.times["next_schedule_time"](document)
-    assert found == (None if time is None else parse_time(time))
+    next_time = metrics.metrics.times["next_schedule_time"](document)
+    assert next_time == (None if time is None else parse_time(time))
 
 
 def test_a_schedule_that_has_become_another_counts_from_then() -> None:
@@ -242,8 +242,8 @@ def test_a_schedule_that_has_become_another_counts_from_then() -> None:
 def test_panels_of_the_board_do_not_overlap_and_fit_its_width() -> None:
     taken: set[tuple[int, int]] = set()
     panels = build_board()["panels"]
-    assert [one["title"] for one in panels if one["type"] != "row"] == [one.title for one in PANELS]
-    for place in (one["gridPos"] for one in panels):
+    assert [panel["title"] for panel in panels if panel["type"] != "row"] == [panel.title for panel in PANELS]
+    for place in (panel["gridPos"] for panel in panels):
         cells = {
             (x, y)
             for x in range(place["x"], place["x"] + place["w"])
@@ -252,20 +252,20 @@ def test_panels_of_the_board_do_not_overlap_and_fit_its_width() -> None:
         assert not cells & taken
         assert max(x for x, _ in cells) < 24
         taken |= cells
-    assert len({one["id"] for one in panels}) == len(panels)
+    assert len({panel["id"] for panel in panels}) == len(panels)
 
 
 def test_the_board_begins_with_a_row_of_coloured_numbers() -> None:
     heading, *panels = build_board()["panels"]
     assert (heading["type"], heading["title"]) == ("row", "Now")
-    first = panels[: next(place for place, one in enumerate(panels) if one["type"] == "row")]
-    assert {one["type"] for one in first} == {"stat"}
-    assert sum(one["gridPos"]["w"] for one in first) == 24
-    steps = {one["title"]: one["fieldConfig"]["defaults"]["thresholds"]["steps"] for one in first}
+    first = panels[: next(place for place, panel in enumerate(panels) if panel["type"] == "row")]
+    assert {panel["type"] for panel in first} == {"stat"}
+    assert sum(panel["gridPos"]["w"] for panel in first) == 24
+    steps = {panel["title"]: panel["fieldConfig"]["defaults"]["thresholds"]["steps"] for panel in first}
     assert [step["color"] for step in steps["Needs action"]] == ["green", "red"]
 
 
-@pytest.mark.parametrize("panel", PANELS, ids=lambda one: one.title)
+@pytest.mark.parametrize("panel", PANELS, ids=lambda panel: panel.title)
 def test_each_panel_has_a_description(panel: Panel) -> None:
     assert panel.about.endswith(".")
     assert panel.title == panel.title[:1].upper() + panel.title[1:]
@@ -273,25 +273,27 @@ def test_each_panel_has_a_description(panel: Panel) -> None:
 
 def test_the_board_is_chosen_by_namespace_kind_and_name() -> None:
     made = build_board()
-    names = [one["name"] for one in made["templating"]["list"]]
+    names = [variable["name"] for variable in made["templating"]["list"]]
     assert names == ["datasource", *(name for name, _, _ in VARIABLES)]
     for name, _, query in VARIABLES:
         assert any(f"${name}" in expr for panel in PANELS for expr, _ in panel.lines)
         assert set(re.findall(r"\$(\w+)", query)) <= set(names[: names.index(name)])
-    used = {one for panel in PANELS for expr, _ in panel.lines for one in re.findall(r"\$(\w+)", expr)}
+    used = {name for panel in PANELS for expr, _ in panel.lines for name in re.findall(r"\$(\w+)", expr)}
     assert used - {"__rate_interval"} <= set(names)
 
 
 def test_grafanas_own_types_read_the_board_and_leave_nothing_out() -> None:
     made = json.loads(json.dumps(build_board()))
     read = json.loads(JSONEncoder().encode(Dashboard.from_json(made)))
-    assert [one["title"] for one in read["panels"]] == [one["title"] for one in made["panels"]]
-    for wanted, found in zip(made["panels"], read["panels"], strict=True):
-        assert found["gridPos"] == wanted["gridPos"]
+    assert [panel["title"] for panel in read["panels"]] == [panel["title"] for panel in made["panels"]]
+    for wanted, panel in zip(made["panels"], read["panels"], strict=True):
+        assert panel["gridPos"] == wanted["gridPos"]
         if wanted["type"] != "row":
-            assert [one["expr"] for one in found["targets"]] == [one["expr"] for one in wanted["targets"]]
-    assert [one["name"] for one in read["templating"]["list"]] == [
-        one["name"] for one in made["templating"]["list"]
+            assert [target["expr"] for target in panel["targets"]] == [
+                target["expr"] for target in wanted["targets"]
+            ]
+    assert [variable["name"] for variable in read["templating"]["list"]] == [
+        variable["name"] for variable in made["templating"]["list"]
     ]
 
 

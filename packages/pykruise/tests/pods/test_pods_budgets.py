@@ -35,7 +35,7 @@ OTHER = "sha256:" + "b" * 64
 SETTINGS = InPlaceSettings()
 
 
-def of(doc: Document, **spec: Any) -> Document:
+def with_spec(doc: Document, **spec: Any) -> Document:
     """The budget with this spec."""
     return {**doc, "spec": spec}
 
@@ -113,7 +113,7 @@ def test_all_of_a_budget_is_read() -> None:
     ],
 )
 def test_an_incomplete_target_reference_is_none(target: Any) -> None:
-    assert view(of(budget(), targetRef=target)).target is None
+    assert view(with_spec(budget(), targetRef=target)).target is None
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_an_incomplete_target_reference_is_none(target: Any) -> None:
 def test_an_empty_or_unreadable_selector_matches_no_pod_case_6(
     selector: Any, matches: bool, has_problem: bool
 ) -> None:
-    result = view(of(budget(), selector=selector))
+    result = view(with_spec(budget(), selector=selector))
     assert result.selector.matches({"app": "web"}) is matches
     assert bool(result.problem) is has_problem
 

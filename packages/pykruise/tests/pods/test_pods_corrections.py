@@ -41,14 +41,14 @@ def test_an_injected_container_is_corrected_in_its_sidecarset(container: str, ow
 
 
 def test_an_instruction_for_several_finalizers_is_in_the_plural() -> None:
-    one, two = ("example.com/a",), ("example.com/a", "example.com/b")
+    single, several = ("example.com/a",), ("example.com/a", "example.com/b")
 
-    assert describe_holders(one) == "finalizer example.com/a holds"
-    assert describe_holders(two) == "finalizers example.com/a, example.com/b hold"
-    assert release_pod(one, "shop", "web-0").startswith(
+    assert describe_holders(single) == "finalizer example.com/a holds"
+    assert describe_holders(several) == "finalizers example.com/a, example.com/b hold"
+    assert release_pod(single, "shop", "web-0").startswith(
         "the controller that is responsible for example.com/a must remove it; if this controller no longer runs, remove"
     )
-    assert release_pod(two, "shop", "web-0").startswith(
+    assert release_pod(several, "shop", "web-0").startswith(
         "the controllers that are responsible for example.com/a, example.com/b must remove them; if these controllers"
         " no longer run, remove"
     )

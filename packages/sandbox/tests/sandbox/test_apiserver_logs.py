@@ -103,7 +103,7 @@ async def rest_of(stream: LineStream) -> list[str]:
     return rest
 
 
-async def says(api: Api, **status: Any) -> None:
+async def report_status(api: Api, **status: Any) -> None:
     """Write this container status as the kubelet does."""
     whole = {"name": "main", "image": "nginx:1", "imageID": "x", "ready": True, "restartCount": 1, **status}
     reply = await api.patch(f"{PODS}/a/status", {"status": {"containerStatuses": [whole]}}, STRATEGIC)
@@ -127,7 +127,7 @@ async def test_a_followed_log_continues_until_the_container_ends() -> None:
     await asyncio.sleep(600)
     assert not reading.done()
     # when
-    await says(api, state={"terminated": ended(600, code=3)})
+    await report_status(api, state={"terminated": ended(600, code=3)})
     # then
     assert await reading == [
         f"nginx:1 started (restarts: 1) at {format_time(START)}",
@@ -149,7 +149,7 @@ async def test_a_followed_log_ends_with_its_run_of_the_container(status: dict[st
     reading = asyncio.create_task(rest_of(await follow(api, tailLines="0")))
     await asyncio.sleep(30)
     # when
-    await says(api, lastState={"terminated": ended(30)}, **status)
+    await report_status(api, lastState={"terminated": ended(30)}, **status)
     # then
     assert await reading == [f"ended with exit code 0 at {format_time(START + 30)}"]
 
@@ -183,7 +183,7 @@ async def test_containers_log_at_the_interval_of_the_annotation() -> None:
     # when
     reading = asyncio.create_task(rest_of(await follow(api, tailLines="1")))
     await asyncio.sleep(16)
-    await says(api, state={"terminated": ended(41)})
+    await report_status(api, state={"terminated": ended(41)})
     # then
     assert [line.partition(" at ")[0] for line in await reading] == [
         "running for 20 s",

@@ -56,7 +56,7 @@ def ask(review: Reviewer, request: AdmissionRequest) -> AdmissionAnswer:
 
 
 REVIEW = build_validating_review(recorded({"matchLabels": {"app": "web"}}))
-"""Of an owner whose pods are managed by that selector."""
+"""The validating review for an owner whose pods are managed by that selector."""
 
 
 def causes(doc: dict[str, Any], *, old: dict[str, Any] | None = None) -> tuple[Cause, ...]:

@@ -65,7 +65,7 @@ def review(
 
 
 REVIEW = build_validating_review(recorded({"matchLabels": {"app": "web"}}))
-"""Of an owner whose pods are managed by that selector."""
+"""The validating review for an owner whose pods are managed by that selector."""
 
 
 def causes(doc: dict[str, Any], **how: Any) -> tuple[Cause, ...]:

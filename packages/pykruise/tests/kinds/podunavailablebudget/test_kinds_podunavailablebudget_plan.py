@@ -120,7 +120,7 @@ def test_a_pod_that_was_not_deleted_counts_again_and_is_reported_case_27() -> No
     assert plan.requeue_after_s == 15
 
 
-def made_anew(document: Document) -> Document:
+def recreated(document: Document) -> Document:
     document["metadata"]["uid"] = "another"
     return document
 
@@ -162,7 +162,7 @@ def test_a_pod_is_read_only_after_its_records_have_expired(
         ({"unavailablePods": {"p0": ago(11)}}, [tied("p0", ready=False, version=2)], 9),
         ({"unavailablePods": {"p0": ago(11)}}, [tied("p0", version=2)], 10),
         # and a recreated pod of the same name is another pod
-        ({"unavailablePods": {"p0": ago(11)}}, [made_anew(tied("p0", version=2))], 9),
+        ({"unavailablePods": {"p0": ago(11)}}, [recreated(tied("p0", version=2))], 9),
     ],
 )
 def test_an_expired_record_frees_no_budget_before_the_pod_is_read(

@@ -34,7 +34,7 @@ def subset(name: str = "a", **fields: Any) -> Document:
     return {"name": name, **fields}
 
 
-def of(kind: str, *subsets: Document, pod: Document | None = None, **inner: Any) -> Document:
+def united_of(kind: str, *subsets: Document, pod: Document | None = None, **inner: Any) -> Document:
     """A UnitedDeployment with a template of this kind, which has these fields."""
     return united(*(subsets or (subset(),)), template=template_of(kind, pod=pod, **inner))
 
@@ -104,13 +104,13 @@ def mutated(document: Document, old: Document | None = None) -> Document:
 
 def test_a_changed_template_of_a_built_in_stateful_set_gets_pod_defaults_too() -> None:
     """uniteddeployment case 3"""
-    result = mutated(of(STATEFUL_SET, image="nginx:2"), of(STATEFUL_SET))
+    result = mutated(united_of(STATEFUL_SET, image="nginx:2"), united_of(STATEFUL_SET))
     pod = result["template"][STATEFUL_SET]["spec"]["template"]["spec"]
     assert pod["terminationGracePeriodSeconds"] == 30
 
 
 def test_a_removed_template_gets_no_defaults() -> None:
-    assert "template" not in mutated(united(subset(), template=None), of(STATEFUL_SET))
+    assert "template" not in mutated(united(subset(), template=None), united_of(STATEFUL_SET))
 
 
 @pytest.mark.parametrize("inner", [{}, {"template": None}, {"volumeClaimTemplates": None}])
@@ -214,11 +214,11 @@ def test_a_partition_in_the_template_is_refused_where_the_strategy_uses_it(
 ) -> None:
     """rule 8"""
     path = f"spec.template.{kind}.spec.updateStrategy.rollingUpdate.partition"
-    assert fields(of(kind, updateStrategy=strategy)) == ([] if is_taken else [path])
+    assert fields(united_of(kind, updateStrategy=strategy)) == ([] if is_taken else [path])
 
 
 def test_the_update_strategy_of_a_deployment_template_is_not_validated() -> None:
-    assert fields(of(DEPLOYMENT, updateStrategy={"rollingUpdate": {"partition": 1}})) == []
+    assert fields(united_of(DEPLOYMENT, updateStrategy={"rollingUpdate": {"partition": 1}})) == []
 
 
 @pytest.mark.parametrize(
@@ -237,13 +237,13 @@ def test_the_update_strategy_of_a_deployment_template_is_not_validated() -> None
 def test_a_built_in_stateful_set_must_be_one_that_kubernetes_takes(inner: Document, field: str) -> None:
     """rule 9; the API server checks types of fields"""
     path = f"spec.template.{STATEFUL_SET}.spec"
-    assert fields(of(STATEFUL_SET, **inner)) == ([f"{path}.{field}"] if field else [])
-    assert fields(of(ADVANCED_STATEFUL_SET, **inner)) == []
+    assert fields(united_of(STATEFUL_SET, **inner)) == ([f"{path}.{field}"] if field else [])
+    assert fields(united_of(ADVANCED_STATEFUL_SET, **inner)) == []
 
 
 def test_pods_of_an_advanced_stateful_set_that_end_are_doubted_only() -> None:
     """rule 10"""
-    document = of(ADVANCED_STATEFUL_SET, pod={"restartPolicy": "Never", "activeDeadlineSeconds": 5})
+    document = united_of(ADVANCED_STATEFUL_SET, pod={"restartPolicy": "Never", "activeDeadlineSeconds": 5})
     path = f"spec.template.{ADVANCED_STATEFUL_SET}.spec.template.spec"
     assert [warning.partition(": ")[0] for warning in warnings(document)] == [
         f"{path}.restartPolicy",
@@ -306,13 +306,16 @@ def test_partitions_of_no_subset_are_named_in_order() -> None:
 
 
 def test_a_stored_spec_that_cannot_be_read_hinders_no_correction() -> None:
-    assert fields(of(STATEFUL_SET), {"spec": {**of(STATEFUL_SET)["spec"], "replicas": "many"}}) == []
+    assert (
+        fields(united_of(STATEFUL_SET), {"spec": {**united_of(STATEFUL_SET)["spec"], "replicas": "many"}})
+        == []
+    )
 
 
 @pytest.mark.parametrize("kind", [STATEFUL_SET, ADVANCED_STATEFUL_SET])
 def test_the_kind_of_template_may_become_one_with_fixed_fields(kind: str) -> None:
     """uniteddeployment case 15"""
-    assert fields(of(kind), of(CLONE_SET)) == []
+    assert fields(united_of(kind), united_of(CLONE_SET)) == []
 
 
 @pytest.mark.parametrize(
@@ -341,8 +344,8 @@ def test_tolerations_of_a_subset_stay(old: Any, new: Any, is_taken: bool) -> Non
     ],
 )
 def test_an_empty_value_is_not_a_change(nothing: Document) -> None:
-    assert fields(of(STATEFUL_SET, **nothing), of(STATEFUL_SET)) == []
-    assert fields(of(STATEFUL_SET), of(STATEFUL_SET, **nothing)) == []
+    assert fields(united_of(STATEFUL_SET, **nothing), united_of(STATEFUL_SET)) == []
+    assert fields(united_of(STATEFUL_SET), united_of(STATEFUL_SET, **nothing)) == []
 
 
 # ── warnings ─────────────────────────────────────────────────────────────
@@ -359,7 +362,7 @@ def test_a_clone_set_without_pods_is_doubted(pod: Document | None) -> None:
 
 
 def test_a_field_unknown_to_kubernetes_causes_a_warning() -> None:
-    (text,) = warnings(of(DEPLOYMENT, pod={"nodeNaem": "n1"}))
+    (text,) = warnings(united_of(DEPLOYMENT, pod={"nodeNaem": "n1"}))
     assert f"spec.template.{DEPLOYMENT}.spec.template.spec.nodeNaem" in text
 
 
@@ -368,13 +371,13 @@ def test_claims_of_the_workload_are_volumes_of_its_pods(kind: str) -> None:
     mounts = [{"name": "data", "mountPath": "/data"}]
     pod: Document = {"containers": [{"name": "main", "image": "nginx:1", "volumeMounts": mounts}]}
     claims = [{"metadata": {"name": "data"}}, {"metadata": None}, {"metadata": {"name": "data"}}]
-    assert warnings(of(kind, pod=pod, volumeClaimTemplates=claims)) == []
+    assert warnings(united_of(kind, pod=pod, volumeClaimTemplates=claims)) == []
     # also where a volume has the name of a claim
     pod["volumes"] = [{"name": "data", "emptyDir": {}}]
-    assert warnings(of(kind, pod=pod, volumeClaimTemplates=claims)) == []
+    assert warnings(united_of(kind, pod=pod, volumeClaimTemplates=claims)) == []
     # and without claims the mount has no volume
     del pod["volumes"]
-    assert warnings(of(kind, pod=pod)) != []
+    assert warnings(united_of(kind, pod=pod)) != []
 
 
 BAD: Document = {"spec": {"containers": [{"name": name, "image": ""} for name in ("x", "y")]}}
@@ -382,7 +385,7 @@ BAD: Document = {"spec": {"containers": [{"name": name, "image": ""} for name in
 
 def test_the_number_of_warnings_is_limited() -> None:
     containers = [{"name": f"c{number}", "image": ""} for number in range(20)]
-    assert len(warnings(of(CLONE_SET, pod={"containers": containers}))) == 16
+    assert len(warnings(united_of(CLONE_SET, pod={"containers": containers}))) == 16
     patched = [subset(f"s{number}", patch=BAD) for number in range(16)]
     assert len(warnings(united(*patched))) == 16
 

@@ -517,7 +517,7 @@ async def test_a_pod_deleted_before_the_controller_has_seen_it_returns_its_slot(
     assert [placed_in(entry) for entry in placed] == ["a", "b"]
 
 
-async def test_an_unseen_pod_beyond_a_lowered_maximum_gives_no_place_back() -> None:
+async def test_an_unseen_pod_beyond_a_lowered_maximum_returns_no_slot() -> None:
     # given two pods that the controller has seen, one that it has not seen, and a maximum that was lowered to two
     server, document = await full()
     server.spreads["ws"]["spec"]["subsets"][0]["maxReplicas"] = 2
@@ -628,9 +628,7 @@ async def test_a_pod_created_during_a_deletion_does_not_get_the_slot_yet() -> No
         ("some", [1, 2, 3]),
     ],
 )
-async def test_a_pod_beyond_the_maximum_gives_no_place_back(
-    most: int | str | None, missing: list[int]
-) -> None:
+async def test_a_pod_beyond_the_maximum_returns_no_slot(most: int | str | None, missing: list[int]) -> None:
     # given three pods, and a maximum that was lowered later, or removed, or cannot be read; the percentage is of
     # five replicas
     server, _ = await full()

@@ -36,8 +36,8 @@ def fields(doc: Document, **given: Any) -> list[str]:
     return [cause.field for cause in causes(doc, **given)]
 
 
-def words(doc: Document, **given: Any) -> str:
-    """The only error."""
+def only_error(doc: Document, **given: Any) -> str:
+    """The only error, as text."""
     [cause] = causes(doc, **given)
     return f"{cause.reason} @ {cause.field}: {cause.message}"
 
@@ -85,7 +85,7 @@ def without_target() -> Document:
 def test_a_reference_that_names_no_workload_is_refused_with_what_is_missing(
     doc: Document, reason: str, message: str
 ) -> None:
-    text = words(doc)
+    text = only_error(doc)
     assert text.startswith(f"{reason} @ spec.targetRef: ")
     assert message in text
 
@@ -94,7 +94,7 @@ def test_a_white_list_that_cannot_be_read_is_an_internal_error_for_kinds_that_wo
     """5.1 rule 5"""
     server = SpreadServer()
     server.white_list = WhiteListError("no JSON")
-    text = words(limits(1, target=ROLLOUT), reader=server.replica())
+    text = only_error(limits(1, target=ROLLOUT), reader=server.replica())
     assert text.startswith("InternalError @ spec.targetRef: ")
     assert text.endswith("the white list cannot be read: no JSON")
     assert fields(limits(1), reader=server.replica()) == []
@@ -108,7 +108,7 @@ def test_an_unreadable_list_of_others_is_an_internal_error() -> None:
         raise UnreachableError("no API server")
 
     replica.list_spreads = unreachable  # type: ignore[method-assign]
-    assert words(limits(1), reader=replica).startswith("InternalError @ <nil>: ")
+    assert only_error(limits(1), reader=replica).startswith("InternalError @ <nil>: ")
 
 
 def test_a_workloadspread_conflicts_neither_with_itself_nor_with_one_without_a_target() -> None:
@@ -118,7 +118,7 @@ def test_a_workloadspread_conflicts_neither_with_itself_nor_with_one_without_a_t
 
 
 def test_a_change_of_an_object_without_a_target_reports_it_once() -> None:
-    assert words(without_target(), old=limits(1)).startswith("FieldValueRequired @ spec.targetRef")
+    assert only_error(without_target(), old=limits(1)).startswith("FieldValueRequired @ spec.targetRef")
 
 
 def test_an_object_without_a_spec_reports_all_required_fields() -> None:

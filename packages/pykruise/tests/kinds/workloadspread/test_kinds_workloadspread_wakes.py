@@ -26,8 +26,11 @@ ADAPTIVE = {"type": "Adaptive", "adaptive": {"rescheduleCriticalSeconds": 30}}
 UNSCHEDULABLE = [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]
 
 
-class Listening:
-    """WorkloadSpreads, and those that events enqueue. The Deployment web controls the ReplicaSet web-h1."""
+class SpreadWakes:
+    """WorkloadSpreads of a cluster. The methods return the names of those that an event enqueues.
+
+    The Deployment web controls the ReplicaSet web-h1.
+    """
 
     def __init__(self, *documents: Document) -> None:
         self._woken = Woken(
@@ -58,11 +61,11 @@ def target(owner: Any = CLONE_SET, **fields: Any) -> TargetView:
 
 
 def test_an_annotated_pod_enqueues_its_workload_spread_when_created_and_deleted() -> None:
-    listening = Listening(spread(subset("a")), spread(subset("a"), name="other", target=DEPLOYMENT))
+    spread_wakes = SpreadWakes(spread(subset("a")), spread(subset("a"), name="other", target=DEPLOYMENT))
     goes = pod("p", annotations=NOTED)
-    assert listening.pod(None, goes) == ["ws"]
-    assert listening.pod(goes, None) == ["ws"]
-    assert listening.pod(goes, pod("p", annotations=NOTED, phase="Running")) == []
+    assert spread_wakes.pod(None, goes) == ["ws"]
+    assert spread_wakes.pod(goes, None) == ["ws"]
+    assert spread_wakes.pod(goes, pod("p", annotations=NOTED, phase="Running")) == []
 
 
 @pytest.mark.parametrize(
@@ -74,23 +77,24 @@ def test_an_annotated_pod_enqueues_its_workload_spread_when_created_and_deleted(
     ],
 )
 def test_an_assigned_pod_enqueues_when_it_ends_or_changes_its_subset(new: Document) -> None:
-    assert Listening(spread(subset("a"))).pod(pod("p", annotations=NOTED), new) == ["ws"]
+    assert SpreadWakes(spread(subset("a"))).pod(pod("p", annotations=NOTED), new) == ["ws"]
 
 
 def test_an_assigned_pod_enqueues_when_its_version_changes() -> None:
     owner = ("apps/v1", "ReplicaSet", "web-h1")
     before = pod("p", owner=owner, annotations=NOTED, labels={"pod-template-hash": "h1"})
     after = pod("p", owner=owner, annotations=NOTED, labels={"pod-template-hash": "h2"})
-    assert Listening(spread(subset("a"))).pod(before, after) == ["ws"]
+    assert SpreadWakes(spread(subset("a"))).pod(before, after) == ["ws"]
 
 
 def test_an_assigned_pod_enqueues_when_its_deletion_cost_changes() -> None:
     before = pod("p", annotations={**NOTED, DELETION_COST_ANNOTATION: "200"})
     after = pod("p", annotations={**NOTED, DELETION_COST_ANNOTATION: "5"})
-    listening = Listening(spread(subset("a")))
-    assert listening.pod(before, after) == ["ws"]
+    spread_wakes = SpreadWakes(spread(subset("a")))
+    assert spread_wakes.pod(before, after) == ["ws"]
     assert (
-        listening.pod(before, pod("p", annotations=before["metadata"]["annotations"], phase="Running")) == []
+        spread_wakes.pod(before, pod("p", annotations=before["metadata"]["annotations"], phase="Running"))
+        == []
     )
 
 
@@ -98,29 +102,29 @@ def test_an_assigned_pod_enqueues_when_its_deletion_cost_changes() -> None:
 def test_scheduling_enqueues_only_the_adaptive_and_a_failure_enqueues_each_lift_12(
     strategy: Any, woken: list[str]
 ) -> None:
-    listening = Listening(spread(subset("a"), subset("b"), scheduleStrategy=strategy))
+    spread_wakes = SpreadWakes(spread(subset("a"), subset("b"), scheduleStrategy=strategy))
     waiting = pod("p", annotations=NOTED, phase="Pending")
     failed = pod("p", annotations=NOTED, phase="Pending")
     failed["status"]["conditions"] = UNSCHEDULABLE
     scheduled = pod("p", annotations=NOTED, phase="Pending", nodeName="n1")
-    assert listening.pod(waiting, scheduled) == woken
-    assert listening.pod(waiting, failed) == ["ws"]
-    assert listening.pod(failed, scheduled) == ["ws"]
+    assert spread_wakes.pod(waiting, scheduled) == woken
+    assert spread_wakes.pod(waiting, failed) == ["ws"]
+    assert spread_wakes.pod(failed, scheduled) == ["ws"]
 
 
 def test_an_unassigned_pod_enqueues_when_it_is_scheduled() -> None:
-    listening = Listening(spread(subset("a")), spread(subset("a"), name="deployed", target=DEPLOYMENT))
-    assert listening.pod(None, pod("p")) == []
-    assert listening.pod(pod("p"), pod("p", nodeName="n1")) == ["ws"]
+    spread_wakes = SpreadWakes(spread(subset("a")), spread(subset("a"), name="deployed", target=DEPLOYMENT))
+    assert spread_wakes.pod(None, pod("p")) == []
+    assert spread_wakes.pod(pod("p"), pod("p", nodeName="n1")) == ["ws"]
     owner = ("apps/v1", "ReplicaSet", "web-h1")
-    assert listening.pod(pod("p", owner=owner), pod("p", owner=owner, nodeName="n1")) == ["deployed"]
-    assert listening.pod(None, pod("p", owner=None, nodeName="n1")) == []
+    assert spread_wakes.pod(pod("p", owner=owner), pod("p", owner=owner, nodeName="n1")) == ["deployed"]
+    assert spread_wakes.pod(None, pod("p", owner=None, nodeName="n1")) == []
 
 
 def test_a_pod_without_an_annotation_enqueues_its_workload_spread_when_deleted() -> None:
-    listening = Listening(spread(subset("a")))
-    assert listening.pod(pod("p", deleting=True), None) == ["ws"]
-    assert listening.pod(pod("p", owner=None), None) == []
+    spread_wakes = SpreadWakes(spread(subset("a")))
+    assert spread_wakes.pod(pod("p", deleting=True), None) == ["ws"]
+    assert spread_wakes.pod(pod("p", owner=None), None) == []
 
 
 def test_a_phase_change_alone_enqueues_nothing() -> None:
@@ -136,13 +140,13 @@ def test_a_phase_change_alone_enqueues_nothing() -> None:
         (strict, going, pod("p", annotations=NOTED, labels=labels, deleting=True, phase="Running")),
         (adaptive, before, pod("p", annotations=NOTED, labels=labels, phase="Running")),
     ):
-        assert Listening(document).pod(old, new) == []
+        assert SpreadWakes(document).pod(old, new) == []
 
 
 def test_a_scheduled_pod_enqueues_the_adaptive_workload_spread_before_its_condition() -> None:
-    listening = Listening(spread(subset("a"), subset("b"), scheduleStrategy=ADAPTIVE))
+    spread_wakes = SpreadWakes(spread(subset("a"), subset("b"), scheduleStrategy=ADAPTIVE))
     waiting, placed = pod("p", annotations=NOTED), pod("p", annotations=NOTED, nodeName="n1")
-    assert listening.pod(waiting, placed) == ["ws"]
+    assert spread_wakes.pod(waiting, placed) == ["ws"]
 
 
 @pytest.mark.parametrize(
@@ -154,15 +158,15 @@ def test_an_annotation_of_a_missing_workload_spread_enqueues_nothing_and_a_namel
     note: str, woken: list[str]
 ) -> None:
     document = pod("p", annotations={MATCHED_SPREAD_ANNOTATION: note}, nodeName="n1")
-    listening = Listening(spread(subset("a")))
-    assert listening.pod(None, document) == woken
-    assert listening.pod(document, pod("p", annotations=document["metadata"]["annotations"])) == []
+    spread_wakes = SpreadWakes(spread(subset("a")))
+    assert spread_wakes.pod(None, document) == woken
+    assert spread_wakes.pod(document, pod("p", annotations=document["metadata"]["annotations"])) == []
 
 
 def test_an_unreadable_filter_selects_no_pod_with_any_labels() -> None:
     filtered = {"selector": {"matchExpressions": [{"key": "a", "operator": "Is"}]}}
-    listening = Listening(spread(subset("a"), targetFilter=filtered))
-    assert listening.pod(pod("p", annotations=NOTED), pod("p", annotations=NOTED, labels={"a": "b"})) == []
+    spread_wakes = SpreadWakes(spread(subset("a"), targetFilter=filtered))
+    assert spread_wakes.pod(pod("p", annotations=NOTED), pod("p", annotations=NOTED, labels={"a": "b"})) == []
 
 
 @pytest.mark.parametrize(
@@ -177,35 +181,37 @@ def test_an_unassigned_pod_enqueues_when_its_version_or_cost_changes(changes: An
     owner = ("apps/v1", "ReplicaSet", "web-h1")
     before = pod("p", owner=owner, labels={"pod-template-hash": "h1"}, nodeName="n1")
     after = pod("p", owner=owner, nodeName="n1", **{"labels": {"pod-template-hash": "h1"}, **changes})
-    listening = Listening(spread(subset("a"), target=owner))
-    assert listening.pod(before, after) == woken
+    spread_wakes = SpreadWakes(spread(subset("a"), target=owner))
+    assert spread_wakes.pod(before, after) == woken
 
 
 def test_a_pod_whose_annotation_is_removed_enqueues_its_workload_spread() -> None:
     noted = pod("p", annotations=NOTED, nodeName="n1")
-    assert Listening(spread(subset("a"))).pod(noted, pod("p", nodeName="n1")) == ["ws"]
+    assert SpreadWakes(spread(subset("a"))).pod(noted, pod("p", nodeName="n1")) == ["ws"]
 
 
 @pytest.mark.parametrize("annotations", [NOTED, {}])
 def test_a_pod_enqueues_when_its_workload_releases_it_and_when_another_adopts_it(annotations: Any) -> None:
     # given
-    listening = Listening(spread(subset("a")))
+    spread_wakes = SpreadWakes(spread(subset("a")))
     owned = pod("p", annotations=annotations, nodeName="n1")
     orphan = pod("p", annotations=annotations, nodeName="n1", owner=None)
     # then
-    assert listening.pod(owned, orphan) == ["ws"]
-    assert listening.pod(orphan, owned) == ["ws"]
+    assert spread_wakes.pod(owned, orphan) == ["ws"]
+    assert spread_wakes.pod(orphan, owned) == ["ws"]
 
 
 @pytest.mark.parametrize("annotations", [NOTED, {}])
 def test_a_pod_enqueues_when_its_labels_no_longer_match_the_filter(annotations: Any) -> None:
     # given
-    listening = Listening(spread(subset("a"), targetFilter={"selector": {"matchLabels": {"tier": "web"}}}))
+    spread_wakes = SpreadWakes(
+        spread(subset("a"), targetFilter={"selector": {"matchLabels": {"tier": "web"}}})
+    )
     meant = pod("p", annotations=annotations, nodeName="n1", labels={"tier": "web"})
     # then
-    assert listening.pod(meant, pod("p", annotations=annotations, nodeName="n1")) == ["ws"]
+    assert spread_wakes.pod(meant, pod("p", annotations=annotations, nodeName="n1")) == ["ws"]
     same_labels = pod("p", annotations=annotations, nodeName="n1", labels={"tier": "web"}, phase="Running")
-    assert listening.pod(meant, same_labels) == []
+    assert spread_wakes.pod(meant, same_labels) == []
 
 
 @pytest.mark.parametrize(
@@ -219,8 +225,8 @@ def test_a_pod_enqueues_when_its_labels_no_longer_match_the_filter(annotations: 
     ],
 )
 def test_a_workload_enqueues_when_its_spreading_changes_lift_13(change: Any, woken: list[str]) -> None:
-    listening = Listening(spread(subset("a")))
-    assert listening.target(CLONE_SETS, target(), target(**change)) == woken
+    spread_wakes = SpreadWakes(spread(subset("a")))
+    assert spread_wakes.target(CLONE_SETS, target(), target(**change)) == woken
 
 
 @pytest.mark.parametrize(
@@ -228,20 +234,20 @@ def test_a_workload_enqueues_when_its_spreading_changes_lift_13(change: Any, wok
 )
 def test_statefulsets_enqueue_too_lift_14(owner: Any) -> None:
     kind = GroupKind(owner[0].partition("/")[0], owner[1])
-    listening = Listening(spread(subset("a"), target=owner))
-    assert listening.target(kind, None, target(owner)) == ["ws"]
-    assert listening.target(kind, target(owner), None) == ["ws"]
+    spread_wakes = SpreadWakes(spread(subset("a"), target=owner))
+    assert spread_wakes.target(kind, None, target(owner)) == ["ws"]
+    assert spread_wakes.target(kind, target(owner), None) == ["ws"]
 
 
 def test_a_replicaset_enqueues_the_spread_of_its_deployment() -> None:
-    listening = Listening(spread(subset("a"), target=DEPLOYMENT))
+    spread_wakes = SpreadWakes(spread(subset("a"), target=DEPLOYMENT))
     owned = target(("apps/v1", "ReplicaSet", "web-h1"), controller_uid="uid-web")
-    assert listening.target(REPLICA_SETS, None, owned) == ["ws"]
-    assert listening.target(REPLICA_SETS, None, target(("apps/v1", "ReplicaSet", "web-h1"))) == []
+    assert spread_wakes.target(REPLICA_SETS, None, owned) == ["ws"]
+    assert spread_wakes.target(REPLICA_SETS, None, target(("apps/v1", "ReplicaSet", "web-h1"))) == []
 
 
 def test_a_workload_of_another_kind_with_the_name_of_a_replicaset_is_not_of_its_deployment() -> None:
-    listening = Listening(spread(subset("a"), target=DEPLOYMENT))
+    spread_wakes = SpreadWakes(spread(subset("a"), target=DEPLOYMENT))
     namesake = ("apps.kruise.io/v1beta1", "CloneSet", "web-h1")
-    assert listening.pod(None, pod("p", owner=namesake, nodeName="n1")) == []
-    assert listening.target(CLONE_SETS, None, target(namesake, controller_uid="uid-web")) == []
+    assert spread_wakes.pod(None, pod("p", owner=namesake, nodeName="n1")) == []
+    assert spread_wakes.target(CLONE_SETS, None, target(namesake, controller_uid="uid-web")) == []
