@@ -5,6 +5,7 @@ reading; these rules hold the mechanical part.
 """
 
 import ast
+import gc
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -59,7 +60,11 @@ def modules() -> Mapping[str, ast.Module]:
     """All modules of the repository, by their path below its root."""
     folders = (folder for pattern in FOLDERS for folder in sorted(ROOT.glob(pattern)))
     files = (path for folder in folders for path in sorted(folder.rglob("*.py")))
-    return {str(path.relative_to(ROOT)): ast.parse(path.read_text("utf-8")) for path in files}
+    gc.disable()  # each collection would visit all trees that exist so far
+    trees = {str(path.relative_to(ROOT)): ast.parse(path.read_text("utf-8")) for path in files}
+    gc.freeze()
+    gc.enable()
+    return trees
 
 
 @cache
@@ -87,7 +92,10 @@ def names_of_tests() -> Sequence[tuple[str, str]]:
 
 def docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """Line and text of all docstrings: of modules, classes, functions and attributes."""
-    for node in ast.walk(tree):
+    waiting: list[ast.AST] = [tree]
+    while waiting:
+        node = waiting.pop()
+        waiting.extend(child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.expr))
         body = getattr(node, "body", None)
         if not isinstance(body, list):
             continue
