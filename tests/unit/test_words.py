@@ -5,13 +5,12 @@ reading; these rules hold the mechanical part.
 """
 
 import ast
-import gc
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 ROOT: Final = Path(__file__).parents[2]
 NO_FIRST_WORDS: Final = frozenset(
@@ -55,23 +54,44 @@ NAMED_BY_KIND: Final = re.compile(r"kinds/\w+/(types|v1alpha1)\.py|pods/images/a
 """Types of the API, whose users reach them through their kind: `kruise.cloneset.UpdateStrategy`."""
 
 
+class ModuleWords(NamedTuple):
+    """Words of one module, each with its line. The tree is not kept: the trees of all modules fill 700 MB."""
+
+    path: str
+    docstrings: Sequence[tuple[int, str]]
+    messages: Sequence[tuple[int, str]]
+    variables: Sequence[tuple[int, str]]
+    classes: Sequence[str]
+
+    @property
+    def place(self) -> str:
+        """Path below `pykruise` in a distribution; empty: the module belongs to no distribution."""
+        return self.path.partition("/src/pykruise/")[2]
+
+
 @cache
-def modules() -> Mapping[str, ast.Module]:
-    """All modules of the repository, by their path below its root."""
+def modules() -> Sequence[ModuleWords]:
+    """Words of all modules of the repository."""
     folders = (folder for pattern in FOLDERS for folder in sorted(ROOT.glob(pattern)))
-    files = (path for folder in folders for path in sorted(folder.rglob("*.py")))
-    gc.disable()  # each collection would visit all trees that exist so far
-    trees = {str(path.relative_to(ROOT)): ast.parse(path.read_text("utf-8")) for path in files}
-    gc.freeze()
-    gc.enable()
-    return trees
+    return [read_words(path) for folder in folders for path in sorted(folder.rglob("*.py"))]
 
 
-@cache
-def sources() -> Mapping[str, ast.Module]:
-    """All modules of the distributions, by their path below `pykruise`."""
-    parts = ((path.partition("/src/pykruise/")[2], tree) for path, tree in modules().items())
-    return {path: tree for path, tree in parts if path}
+def read_words(path: Path) -> ModuleWords:
+    """The words of a module. `variables`: assigned names and parameters."""
+    tree = ast.parse(path.read_text("utf-8"))
+    nodes = list(ast.walk(tree))
+    stored = (node for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
+    parameters = (node for node in nodes if isinstance(node, ast.arg))
+    return ModuleWords(
+        path=str(path.relative_to(ROOT)),
+        docstrings=list(docstrings(nodes)),
+        messages=list(messages(nodes)),
+        variables=[
+            *((node.lineno, node.id) for node in stored),
+            *((node.lineno, node.arg) for node in parameters),
+        ],
+        classes=[node.name for node in nodes if isinstance(node, ast.ClassDef)],
+    )
 
 
 @cache
@@ -90,12 +110,9 @@ def names_of_tests() -> Sequence[tuple[str, str]]:
     ]
 
 
-def docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
+def docstrings(nodes: Sequence[ast.AST]) -> Iterator[tuple[int, str]]:
     """Line and text of all docstrings: of modules, classes, functions and attributes."""
-    waiting: list[ast.AST] = [tree]
-    while waiting:
-        node = waiting.pop()
-        waiting.extend(child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.expr))
+    for node in nodes:
         body = getattr(node, "body", None)
         if not isinstance(body, list):
             continue
@@ -110,14 +127,13 @@ def docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
                 yield part.lineno, part.value.value
 
 
-def messages(tree: ast.Module) -> Iterator[tuple[int, str]]:
+def messages(nodes: Sequence[ast.AST]) -> Iterator[tuple[int, str]]:
     """Line and text of the string literals that people may read: all with at least two words, except docstrings.
 
     The expressions of an f-string are left out.
     """
-    expressions = (node for node in ast.walk(tree) if isinstance(node, ast.Expr))
-    apart = {id(node.value) for node in expressions}
-    for node in ast.walk(tree):
+    apart = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    for node in nodes:
         if isinstance(node, ast.JoinedStr):
             parts = [part for part in node.values if isinstance(part, ast.Constant)]
             apart.update(map(id, parts))
@@ -132,9 +148,9 @@ def messages(tree: ast.Module) -> Iterator[tuple[int, str]]:
 
 def test_a_docstring_begins_with_its_noun_or_verb() -> None:
     wrong = [
-        f"{path}:{line}: {text[:60]}"
-        for path, tree in modules().items()
-        for line, text in docstrings(tree)
+        f"{module.path}:{line}: {text[:60]}"
+        for module in modules()
+        for line, text in module.docstrings
         if re.split(r"\W", text, maxsplit=1)[0] in NO_FIRST_WORDS
     ]
     assert wrong == []
@@ -142,9 +158,9 @@ def test_a_docstring_begins_with_its_noun_or_verb() -> None:
 
 def test_a_docstring_has_no_word_of_the_old_dialect() -> None:
     wrong = [
-        f"{path}:{line}: {match[0]}: {text[:80]}"
-        for path, tree in modules().items()
-        for line, text in docstrings(tree)
+        f"{module.path}:{line}: {match[0]}: {text[:80]}"
+        for module in modules()
+        for line, text in module.docstrings
         if (match := NO_WORDS.search(text)) is not None
     ]
     assert len(modules()) > 1_000
@@ -153,10 +169,10 @@ def test_a_docstring_has_no_word_of_the_old_dialect() -> None:
 
 def test_a_message_has_no_word_of_the_old_dialect() -> None:
     wrong = [
-        f"{path}:{line}: {match[0]}: {text[:80]}"
-        for path, tree in sources().items()
-        for line, text in messages(tree)
-        if (match := NO_WORDS_OF_MESSAGES.search(text)) is not None
+        f"{module.path}:{line}: {match[0]}: {text[:80]}"
+        for module in modules()
+        for line, text in module.messages
+        if module.place and (match := NO_WORDS_OF_MESSAGES.search(text)) is not None
     ]
     assert wrong == []
 
@@ -182,21 +198,20 @@ def test_the_name_of_a_test_has_no_word_of_the_old_dialect() -> None:
 
 def test_a_variable_is_named_after_the_thing() -> None:
     wrong = [
-        f"{path}:{node.lineno}"
-        for path, tree in modules().items()
-        for node in ast.walk(tree)
-        if (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id in NO_VARIABLES)
-        or (isinstance(node, ast.arg) and node.arg in NO_VARIABLES)
+        f"{module.path}:{line}"
+        for module in modules()
+        for line, name in module.variables
+        if name in NO_VARIABLES
     ]
     assert wrong == []
 
 
 def test_one_search_finds_a_public_class() -> None:
     places: dict[str, list[str]] = defaultdict(list)
-    for path, tree in sources().items():
-        if NAMED_BY_KIND.fullmatch(path):
+    for module in modules():
+        if not module.place or NAMED_BY_KIND.fullmatch(module.place):
             continue
-        for node in ast.walk(tree):
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                places[node.name].append(path)
+        for name in module.classes:
+            if not name.startswith("_"):
+                places[name].append(module.place)
     assert {name: paths for name, paths in places.items() if len(paths) > 1} == {}
