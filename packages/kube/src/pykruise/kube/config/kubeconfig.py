@@ -265,7 +265,7 @@ class _Kubeconfig:
             ssl_context=tls if server.scheme == "https" else None,
             credentials=credentials,
             server_name=str(self._cluster.get("tls-server-name") or ""),
-            headers=tuple(_impersonation_headers(self._user)),
+            headers=tuple(_build_impersonation_headers(self._user)),
             proxy=proxy or find_proxy(self._environ, server),
             namespace=self._namespace,
             source=self._source,
@@ -304,7 +304,7 @@ class _Kubeconfig:
         if not user.get("token") and user.get("exec"):
             return self._build_exec_credentials(), tls
         if not user.get("token") and user.get("auth-provider"):
-            return self._oidc_credentials(reader), tls
+            return self._build_oidc_credentials(reader), tls
         headers = self._build_fixed_headers()
         if has_files:
             # Other programs (kubeadm, kubelet) rotate the files: read them again regularly.
@@ -420,7 +420,7 @@ class _Kubeconfig:
         headers = _build_bearer_headers(check_token(str(token), where)) if token else {}
         return Material(headers=headers, tls=self._build_tls(parts) if parts else None, expires=expires)
 
-    def _oidc_credentials(self, reader: "_CertificateReader") -> Credentials:
+    def _build_oidc_credentials(self, reader: "_CertificateReader") -> Credentials:
         where = f"{self._at_user}, auth-provider"
         provider = self._user["auth-provider"]
         name = provider.get("name") if isinstance(provider, dict) else None
@@ -488,7 +488,7 @@ def _override(entry: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]
     return {**{name: value for name, value in entry.items() if name not in hidden}, **given}
 
 
-def _impersonation_headers(user: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _build_impersonation_headers(user: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if name := user.get("as"):
         yield "Impersonate-User", str(name)
     if uid := user.get("as-uid"):

@@ -102,13 +102,15 @@ class HttpTransport:
         return await self._requests.send(
             request,
             self._build_headers(request, auth),
-            tls=self._tls(),
+            tls=self._choose_tls_context(),
             timeout_s=self._timeout_s if request.timeout_s is None else request.timeout_s,
         )
 
     async def _open_stream(self, request: Request, auth: Mapping[str, str]) -> Stream:
         headers = self._build_headers(request, auth)
-        return await self._streams.open(request, headers, tls=self._tls(), timeout_s=self._timeout_s)
+        return await self._streams.open(
+            request, headers, tls=self._choose_tls_context(), timeout_s=self._timeout_s
+        )
 
     async def _read_refusal(self, what: str, answer: Stream) -> bytes:
         parts, size = [], 0
@@ -134,7 +136,7 @@ class HttpTransport:
         usual = self._default_headers[1:] if is_named else self._default_headers
         return (*usual, *request.headers.items(), *auth.items())
 
-    def _tls(self) -> ssl.SSLContext | None:
+    def _choose_tls_context(self) -> ssl.SSLContext | None:
         """Return the context to use now; None: plain HTTP."""
         if not self._origin.is_tls:
             return None
