@@ -42,7 +42,7 @@ GATE = "example.com/serves"
 MOMENTS = {
     "lines_of",  # a line of the watch is read
     "PodProjector.__call__",  # it becomes a view
-    "_owners_in",  # which objects is it about?
+    "_list_owners",  # which objects is it about?
     "WorkQueue.add",  # a key is enqueued
     "Controller._handle",  # and taken
     "read_snapshot",  # the data of a decision is read

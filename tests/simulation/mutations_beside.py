@@ -68,7 +68,7 @@ def _always_room(original: Any) -> Any:
 WORKLOADSPREAD: dict[str, tuple[Change, ...]] = {
     "WorkloadSpread: full subsets accept pods": ((subset_allocator, "allocate_slot", _always_room),),
     "WorkloadSpread: places are assigned without a precondition": (
-        (object_reader, "_conditional", _without_version),
+        (object_reader, "_build_conditional_patch", _without_version),
     ),
     "WorkloadSpread: the status forgets the pods that are being created": (
         (spread_status, "_build_entry", _without_creating),
@@ -180,7 +180,7 @@ PODUNAVAILABLEBUDGET: dict[str, tuple[Change, ...]] = {
         ),
     ),
     "PodUnavailableBudget: budgets are spent without a precondition": (
-        (object_reader, "_conditional", lambda _original: lambda _view, patch: patch),
+        (object_reader, "_build_conditional_patch", lambda _original: lambda _view, patch: patch),
     ),
     "PodUnavailableBudget: the status overwrites spent budget": (
         (POD_UNAVAILABLE_BUDGET.control, "is_status_shared", lambda _original: False),

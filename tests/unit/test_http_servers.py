@@ -238,7 +238,7 @@ async def test_every_server_has_an_answer_to_everything_that_is_refused(
 
 
 def test_a_refusal_that_the_connection_gives_has_its_code_in_the_list() -> None:
-    """Codes are in `_refuse(code)`, in `failed(code, …)`, and in the results of `_flaw_of_head`."""
+    """Codes are in `_refuse(code)`, in `failed(code, …)`, and in the results of `_check_head`."""
     path = next(path for source in SOURCES for path in source.glob("kube/http/server_connection.py"))
     codes = {
         node.value

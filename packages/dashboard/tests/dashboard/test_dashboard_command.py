@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from pykruise.cli.errors import CommandError
 from pykruise.cli.main import app
 from pykruise.dashboard.serve import DashboardOptions, serve_dashboard
-from pykruise.dashboard.server import _cookie
+from pykruise.dashboard.server import _build_cookie
 from pykruise.kube.clock import read_system_clock
 from pykruise.kube.config.connection import Connection
 from pykruise.kube.http.wire import WireRequest
@@ -87,5 +87,5 @@ async def test_the_dashboard_serves_tls_and_reloads_its_certificate(tmp_path: Pa
     ],
 )
 def test_the_session_cookie_is_secure_except_on_localhost(host: str, is_secure: bool) -> None:
-    said = _cookie("value", WireRequest("POST", "/api/login", {}, {"host": host}))
+    said = _build_cookie("value", WireRequest("POST", "/api/login", {}, {"host": host}))
     assert ("Secure" in said) is is_secure

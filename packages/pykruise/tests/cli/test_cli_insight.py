@@ -18,7 +18,7 @@ from pykruise.cli.errors import CommandError
 from pykruise.cli.insight import known_kinds as known
 from pykruise.cli.insight.admission_check import patch_to_apply
 from pykruise.cli.insight.causes import WaitCause, cause_of
-from pykruise.cli.insight.charts import _tick_label, draw_svg_chart, draw_terminal_chart
+from pykruise.cli.insight.charts import _format_tick, draw_svg_chart, draw_terminal_chart
 from pykruise.cli.insight.effect_forecast import OutlookBatch, PodFate
 from pykruise.cli.insight.explanation_text import format_explanation
 from pykruise.cli.insight.explanations import Explanation, Wait
@@ -485,8 +485,8 @@ def test_a_change_that_admission_refuses_is_not_played() -> None:
 
 
 def test_axis_labels_show_their_times() -> None:
-    assert [_tick_label(part) for part in (0, 1.5, 3, 4.5, 6)] == ["0s", "1.5s", "3s", "4.5s", "6s"]
-    assert _tick_label(90) == "1m30s"
+    assert [_format_tick(part) for part in (0, 1.5, 3, 4.5, 6)] == ["0s", "1.5s", "3s", "4.5s", "6s"]
+    assert _format_tick(90) == "1m30s"
 
 
 def test_the_svg_is_well_formed_and_names_its_parts() -> None:

@@ -28,16 +28,24 @@ SHARE = 0.6
 """Share of a manager's memory; the program itself and the views of a cluster's objects need the rest."""
 FINITE = {
     *(
-        "types.py:_required",
-        "descriptions.py:_classes",
+        "types.py:_list_required_fields",
+        "descriptions.py:_index_classes",
         "descriptions.py:_of_fields",
         "settings.py:_find_sources",
     ),
-    *("builtin_types.py:_definitions", "builtin_types.py:_struct_decoder", "builtin_types.py:find_decoder"),
-    *("builtin_types.py:fields_of", "schemas.py:_definitions", "model.py:_fields_of"),
+    *(
+        "builtin_types.py:_read_definitions",
+        "builtin_types.py:_make_struct_decoder",
+        "builtin_types.py:find_decoder",
+    ),
+    *("builtin_types.py:fields_of", "schemas.py:_read_definitions", "model.py:_index_fields"),
     *("merged_lists.py:_leads_to_merged", "kustomize.py:_is_merged"),
-    *("disabled_fields.py:_holds_gated", "disabled_fields.py:_reached", "fact_series.py:_differences"),
-    *("fact_series.py:read_series", "releases.py:_gates", "releases.py:release_of"),
+    *(
+        "disabled_fields.py:_holds_gated",
+        "disabled_fields.py:_find_reachable_definitions",
+        "fact_series.py:_read_differences",
+    ),
+    *("fact_series.py:read_series", "releases.py:_read_gates", "releases.py:release_of"),
     *(
         "__init__.py:_build_crd",
         "__init__.py:_list_folders_in",

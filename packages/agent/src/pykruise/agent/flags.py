@@ -161,7 +161,7 @@ def parse(argv: Sequence[str], *, environ: Mapping[str, str]) -> AgentSettings |
         socket_file=values["socket-file"],
         plugin_config=Path(values["plugin-config-file"]),
         plugin_folder=Path(values["plugin-bin-dir"]),
-        most_pulls=max(0, _most_pulls(values["max-workers-for-pull-image"], values["max-concurrency"])),
+        most_pulls=max(0, _parse_pull_limit(values["max-workers-for-pull-image"], values["max-concurrency"])),
         log=LogSettings(format=values["logging-format"], verbosity=values["v"]),
         stop_grace_s=values["shutdown-timeout"],
         kubeconfig=values["kubeconfig"],
@@ -170,7 +170,7 @@ def parse(argv: Sequence[str], *, environ: Mapping[str, str]) -> AgentSettings |
     )
 
 
-def _most_pulls(workers: int, concurrency: str) -> int:
+def _parse_pull_limit(workers: int, concurrency: str) -> int:
     if not concurrency:
         return workers
     try:

@@ -133,14 +133,14 @@ class Prober:
         for name, value in asked.items():
             if self._asked.get(name) != value:
                 is_first = name not in self._asked
-                self.controller.queue.add_after(name, self._first_pause_s(value) if is_first else 0.0)
+                self.controller.queue.add_after(name, self._choose_first_pause_s(value) if is_first else 0.0)
         self._asked = asked
         self._checks = {name: check for name, check in self._checks.items() if name in asked}
         self._reported = {name: check for name, check in self._reported.items() if name in asked}
         if view is not None:
             self.reports.queue.add(change.key)
 
-    def _first_pause_s(self, item: Asked) -> float:
+    def _choose_first_pause_s(self, item: Asked) -> float:
         """Return a random pause, so that an agent which has just started does not run all its probes at the same
         time.
         """
@@ -159,7 +159,7 @@ class Prober:
         if (left_s := compute_due_time(rules, before) - now) > 0 and not _is_other(rules, before):
             return left_s
         is_exec = bool(rules.get("exec"))
-        if is_exec and (wait_s := self._exec_wait_s(pod["uid"])) > 0:
+        if is_exec and (wait_s := self._reserve_exec(pod["uid"])) > 0:
             return wait_s
         try:
             seen = await self._observe(pod, probe, rules, before, now)
@@ -174,7 +174,7 @@ class Prober:
             self.reports.queue.add_after(self._key, GATHER_S)
         return max(LEAST_PAUSE_S, compute_due_time(rules, check) - self._clock())
 
-    def _exec_wait_s(self, uid: str) -> float:
+    def _reserve_exec(self, uid: str) -> float:
         """Return the seconds until a command may start in the pod. If it may start now, count it and return 0."""
         now = asyncio.get_running_loop().time()
         wait_s = self._exec_after.get(uid, 0.0) - now

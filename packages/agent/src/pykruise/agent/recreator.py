@@ -135,13 +135,13 @@ class Recreator:
         left_s = compute_grace_left_s(first.document, self._clock())
         if left_s is None or left_s > 0:
             return None if left_s is None else left_s + GRACE_MARGIN_S
-        runtime, problem = self._runtime_of(first)
+        runtime, problem = self._find_runtime(first)
         if runtime is None:
             await self._complete_request(first, f"failed to find runtime service: {problem}")
             return None
         return await self._carry_out(first, runtime)
 
-    def _runtime_of(self, request: RecreateRequest) -> tuple[Runtime | None, str]:
+    def _find_runtime(self, request: RecreateRequest) -> tuple[Runtime | None, str]:
         """Return the runtime in which all requested containers run, or the reason why there is no such runtime."""
         ids = [
             str(get_path(container, "statusContext", "containerID", default=""))
@@ -159,7 +159,7 @@ class Recreator:
         on_node = {
             name: await self._on_node(runtime, container)
             for name, container in containers.items()
-            if name in _container_names(request)
+            if name in _list_container_names(request)
         }
         turn = advance(request.document, on_node, self._clock())
         if turn.is_over:
@@ -224,5 +224,5 @@ class Recreator:
         await self._writer.patch_status(REQUESTS, key, body, uid=request.uid)
 
 
-def _container_names(request: RecreateRequest) -> set[str]:
+def _list_container_names(request: RecreateRequest) -> set[str]:
     return {container["name"] for container in get_path(request.document, "spec", "containers", default=())}

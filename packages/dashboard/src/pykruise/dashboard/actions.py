@@ -70,7 +70,7 @@ def actions_of(resource: Resource, document: Document) -> tuple[DashboardAction,
             id=name,
             title=title,
             words=whole,
-            command=f"{_PROGRAM} {shlex.join(_filled(whole, values))}",
+            command=f"{_PROGRAM} {shlex.join(_fill_values(whole, values))}",
             fields=tuple(fields),
         )
 
@@ -103,9 +103,9 @@ def actions_of(resource: Resource, document: Document) -> tuple[DashboardAction,
             "{value}",
             fields=[ActionField(name="value", label=title.removeprefix("Set "), value=value)],
         )
-        for name, title, value in _amounts(shown, document)
+        for name, title, value in _list_amounts(shown, document)
     ]
-    images = [] if shown.has_fixed_template else _containers(document)
+    images = [] if shown.has_fixed_template else _list_containers(document)
     actions += [
         action(
             f"image-{number}",
@@ -124,7 +124,7 @@ def actions_of(resource: Resource, document: Document) -> tuple[DashboardAction,
 _MOST_CONTAINERS: Final = 20
 
 
-def _containers(document: Document) -> list[tuple[str, str]]:
+def _list_containers(document: Document) -> list[tuple[str, str]]:
     containers = {
         str(container.get("name")): str(container.get("image") or "")
         for spec in pod_specs_of(document)
@@ -142,7 +142,7 @@ _AMOUNTS: Final = (
 """Title, name of the field, and default value."""
 
 
-def _amounts(shown: Shown, document: Document) -> list[tuple[str, str, str]]:
+def _list_amounts(shown: Shown, document: Document) -> list[tuple[str, str, str]]:
     return [
         (name, title, str(default if (now := field.read_value(document)) is None else now))
         for title, name, default in _AMOUNTS
@@ -160,10 +160,10 @@ def argv_of(action: DashboardAction, values: Mapping[str, Any]) -> list[str]:
         if field.is_revision and not (value.isdecimal() and int(value) > 0):
             raise CommandError(f"{field.label}: choose a revision of the history")
         given[field.name] = value
-    return _filled(action.words, given)
+    return _fill_values(action.words, given)
 
 
-def _filled(words: Sequence[str], values: Mapping[str, str]) -> list[str]:
+def _fill_values(words: Sequence[str], values: Mapping[str, str]) -> list[str]:
     """Replace `{name}` in the words by the values. Names of objects are never changed, because they contain no
     braces.
     """

@@ -95,12 +95,14 @@ async def build_question(
     """
     trial = _DryRun(client.transport, resource)
     code, said = await run_command(client.replace_transport(trial), argv)
-    after = _after(document, trial.answer)
+    after = _build_changed_object(document, trial.answer)
     pods = count_pods_at_stake(document, argv)
-    diff = list_differences(*(_comparable(item, with_status=trial.is_status) for item in (document, after)))
+    diff = list_differences(
+        *(_select_comparable_fields(item, with_status=trial.is_status) for item in (document, after))
+    )
     lines: Sequence[str] = ()
     if code == 0 and diff:
-        lines = await _planned(client, resource, document, after, now=now, settings=settings)
+        lines = await _describe_plan(client, resource, document, after, now=now, settings=settings)
     return Question(
         command=f"kubectl kruise {' '.join(argv)}",
         code=code,
@@ -113,7 +115,7 @@ async def build_question(
     )
 
 
-def _after(document: Document, answer: Document | None) -> Document:
+def _build_changed_object(document: Document, answer: Document | None) -> Document:
     """Return the changed object: the response itself, or the document with the replicas that a Scale response has."""
     if answer is None or "spec" not in answer:
         return document
@@ -122,7 +124,7 @@ def _after(document: Document, answer: Document | None) -> Document:
     return {**document, "spec": {**document["spec"], "replicas": answer["spec"].get("replicas", 0)}}
 
 
-async def _planned(
+async def _describe_plan(
     client: Client,
     resource: Resource,
     before: Document,
@@ -164,7 +166,7 @@ def add_removals(before: Any, after: Any) -> Any:
     return {**kept, **{name: None for name in before if name not in after}}
 
 
-def _comparable(document: Document, *, with_status: bool) -> dict[str, Any]:
+def _select_comparable_fields(document: Document, *, with_status: bool) -> dict[str, Any]:
     """Return the fields that a person writes, without those that the API server maintains."""
     meta = document["metadata"]
     return {
@@ -174,7 +176,7 @@ def _comparable(document: Document, *, with_status: bool) -> dict[str, Any]:
     }
 
 
-def _pods_of(document: Document) -> int:
+def _count_pods(document: Document) -> int:
     shown = shown_of(document)
     if shown is None or shown.progress is None:
         return 0
@@ -185,7 +187,9 @@ def _pods_of(document: Document) -> int:
 def count_pods_at_stake(document: Document, argv: Sequence[str]) -> int:
     """Return the number of pods that the object has, or the number to which a command scales it if this is larger."""
     scaled = [word.partition("=")[2] for word in argv if word.startswith("--replicas=")]
-    return max([_pods_of(document), *(int(text) for text in scaled if text.isdecimal() and len(text) < 10)])
+    return max(
+        [_count_pods(document), *(int(text) for text in scaled if text.isdecimal() and len(text) < 10)]
+    )
 
 
 def ticket_of(key: bytes, *, user: str, document: Document, argv: Sequence[str]) -> str:

@@ -38,11 +38,11 @@ class Assets:
         names: dict[str, str] = {}
         self._assets: dict[str, Asset] = {}
         for name in _in_order(result):
-            body = _renamed(result[name], names)
+            body = _replace_names(result[name], names)
             stem, _, kind = name.rpartition(".")
             names[name] = f"{stem}.{hashlib.sha256(body).hexdigest()[:12]}.{kind}"
-            self._assets[names[name]] = _asset(_TYPES[kind], body)
-        self.shell = _asset("text/html; charset=utf-8", _renamed(shell, names))
+            self._assets[names[name]] = _make_asset(_TYPES[kind], body)
+        self.shell = _make_asset("text/html; charset=utf-8", _replace_names(shell, names))
 
     def get(self, name: str) -> Asset | None:
         """Return a file by its name with the hash."""
@@ -54,7 +54,7 @@ class Assets:
         return sum(len(asset.zipped) for asset in (*self._assets.values(), self.shell))
 
 
-def _asset(content_type: str, body: bytes) -> Asset:
+def _make_asset(content_type: str, body: bytes) -> Asset:
     return Asset(content_type, body, gzip.compress(body, mtime=0))
 
 
@@ -74,7 +74,7 @@ def _in_order(files: Mapping[str, bytes]) -> list[str]:
         if name in order:
             return
         for other in sorted(files):
-            if other != name and _mentioned(other) in files[name]:
+            if other != name and _format_mention(other) in files[name]:
                 add(other)
         order.append(name)
 
@@ -83,11 +83,11 @@ def _in_order(files: Mapping[str, bytes]) -> list[str]:
     return order
 
 
-def _mentioned(name: str) -> bytes:
+def _format_mention(name: str) -> bytes:
     return b"/" + name.encode() + b'"'
 
 
-def _renamed(body: bytes, names: Mapping[str, str]) -> bytes:
+def _replace_names(body: bytes, names: Mapping[str, str]) -> bytes:
     for name, hashed in names.items():
-        body = body.replace(_mentioned(name), _mentioned(hashed))
+        body = body.replace(_format_mention(name), _format_mention(hashed))
     return body

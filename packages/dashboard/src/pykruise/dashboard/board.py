@@ -85,7 +85,7 @@ class Board:
         """
         if version <= 0 or version < self._floor or version > self.version:
             return BoardChanges(version=self.version, rows=self.list_rows(), is_all=True)
-        newer = list(self._newer(version))
+        newer = list(self._list_newer_entries(version))
         return BoardChanges(
             version=self.version,
             rows=[entry.row for entry in newer if not entry.is_gone],
@@ -104,7 +104,7 @@ class Board:
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
 
-    def _newer(self, version: int) -> Iterator[_Entry]:
+    def _list_newer_entries(self, version: int) -> Iterator[_Entry]:
         for entry in reversed(self._entries.values()):
             if entry.version <= version:
                 return

@@ -79,11 +79,11 @@ class Feeds:
             return
         self._known[key] = known
         body = {"id": f"why/{key}", "of": key, **msgspec.to_builtins(known.verdict)}
-        board = self._board_of(target.resource)
+        board = self._find_board(target.resource)
         board.put(Row(f"why/{key}", str(PODS), target.key.namespace, orjson.dumps(body)))
         self._write(target.resource, view)
 
-    def _board_of(self, resource: Resource) -> Board:
+    def _find_board(self, resource: Resource) -> Board:
         shown = find_shown(resource.group, resource.kind)
         assert shown is not None, f"{resource} has no page"
         return {"rollouts": self.rollouts, "jobs": self.jobs, "others": self.others}[shown.board]
@@ -139,7 +139,7 @@ class Feeds:
             key = format_row_id(resource, change.key.namespace, change.key.name)
             self._known.pop(key, None)
             for row_key in (key, f"why/{key}"):
-                self._board_of(resource).remove(row_key)
+                self._find_board(resource).remove(row_key)
             if self._verdicts is not None:
                 self._verdicts.remove(target)
             return
@@ -150,7 +150,7 @@ class Feeds:
     def _write(self, resource: Resource, view: DashboardObject) -> str:
         """Write the row of an object with the verdict of explain. Return the phase that its status alone shows."""
         document = view.to_document
-        board = self._board_of(resource)
+        board = self._find_board(resource)
         current = self.find_revision_before(resource, document) if board is self.rollouts else None
         row = row_of(resource, document, current=current)
         status_phase = row.phase
@@ -182,11 +182,11 @@ class Feeds:
     def _update_pods_of(self, change: Change[DashboardObject]) -> None:
         """Update the rows of pods that arrived before their owner."""
         if change.old is None and change.new is not None:
-            for pod in self._owned(change.new.uid):
+            for pod in self._list_owned_pods(change.new.uid):
                 if pod.waits:
                     self._put_pod(Change(Key(pod.namespace, pod.name), pod, pod))
 
-    def _owned(self, uid: str) -> Iterator[DashboardObject]:
+    def _list_owned_pods(self, uid: str) -> Iterator[DashboardObject]:
         yield from self._caches[PODS].list_by_index(BY_CONTROLLER, uid)
         for view in self._caches[REPLICA_SETS].list_by_index(BY_CONTROLLER, uid):
             yield from self._caches[PODS].list_by_index(BY_CONTROLLER, view.uid)

@@ -93,8 +93,8 @@ def build_job_row(resource: Resource, document: Document) -> JobRow:
         ended=str(status.get("completionTime") or ""),
         schedule=str(spec.get("schedule") or "")[:MOST_WORDS],
         is_node=shown.keeps_images,
-        images=tuple(_images(spec, status))[:MOST_IMAGES] if shown.keeps_images else (),
-        asked_by=_asked_by(spec, status) if shown.keeps_images else (),
+        images=tuple(_list_images(spec, status))[:MOST_IMAGES] if shown.keeps_images else (),
+        asked_by=_list_asking_jobs(spec, status) if shown.keeps_images else (),
     )
 
 
@@ -109,7 +109,7 @@ def headline_of(resource: Resource, status: Mapping[str, Any]) -> str:
         return ""
 
 
-def _number(status: Mapping[str, Any], *fields: str) -> int:
+def _read_number(status: Mapping[str, Any], *fields: str) -> int:
     return next((status[field] for field in fields if isinstance(status.get(field), int)), 0)
 
 
@@ -117,7 +117,7 @@ _Entry = tuple[str, Mapping[str, Any], Mapping[str, Any]]
 """A repository, a requested tag of this repository, and the state of the tag."""
 
 
-def _entries(spec: Mapping[str, Any], status: Mapping[str, Any]) -> Iterator[_Entry]:
+def _list_entries(spec: Mapping[str, Any], status: Mapping[str, Any]) -> Iterator[_Entry]:
     for repository, wanted in (spec.get("images") or {}).items():
         states = get_path(dict(status), "imageStatuses", repository, "tags") or ()
         by_tag = {state.get("tag"): state for state in states}
@@ -126,7 +126,7 @@ def _entries(spec: Mapping[str, Any], status: Mapping[str, Any]) -> Iterator[_En
 
 
 @cache
-def _puller() -> Resource:
+def _find_puller() -> Resource:
     """The resource of jobs that pull one image on nodes."""
     return next(
         resource
@@ -135,11 +135,11 @@ def _puller() -> Resource:
     )
 
 
-def _asked_by(spec: Mapping[str, Any], status: Mapping[str, Any]) -> tuple[str, ...]:
+def _list_asking_jobs(spec: Mapping[str, Any], status: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the ids of the jobs: see JobRow. At most MOST_IMAGES jobs; empty if there are more."""
-    puller = _puller()
+    puller = _find_puller()
     jobs: dict[str, None] = {}
-    for _, tag, state in _entries(spec, status):
+    for _, tag, state in _list_entries(spec, status):
         if state.get("phase") != "Failed":
             continue
         owners = [ref for ref in tag.get("ownerReferences") or () if ref.get("kind") == puller.kind]
@@ -154,11 +154,11 @@ def _asked_by(spec: Mapping[str, Any], status: Mapping[str, Any]) -> tuple[str, 
     return tuple(jobs)
 
 
-def _images(spec: Mapping[str, Any], status: Mapping[str, Any]) -> Iterator[ImageState]:
-    for repository, tag, state in _entries(spec, status):
+def _list_images(spec: Mapping[str, Any], status: Mapping[str, Any]) -> Iterator[ImageState]:
+    for repository, tag, state in _list_entries(spec, status):
         yield ImageState(
             image=f"{repository}:{tag.get('tag')}"[:MOST_WORDS],
             phase=str(state.get("phase") or "Waiting"),
-            progress=_number(state, "progress"),
+            progress=_read_number(state, "progress"),
             message=str(state.get("message") or "")[:MOST_WORDS],
         )

@@ -50,15 +50,15 @@ class MirrorTransport(WrappedTransport):
         """See `Transport.request`."""
         if request.method != "GET":
             return await self._inner.request(request)
-        asked = self._asked(request.path)
+        asked = self._find_asked(request.path)
         if asked is not None and "fieldSelector" not in request.query:
             resource, cache, namespace, name = asked
             if name:
-                return _object(cache, resource, Key(namespace, name))
+                return _build_object_response(cache, resource, Key(namespace, name))
             return _list(cache, namespace, request.query.get("labelSelector", ""))
-        return await self._remembered(request)
+        return await self._request_with_memory(request)
 
-    def _asked(self, path: str) -> tuple[Resource, Cache[DashboardObject], str, str] | None:
+    def _find_asked(self, path: str) -> tuple[Resource, Cache[DashboardObject], str, str] | None:
         """Return the object or the list that a path requests from a synced cache; None for any other path."""
         parts = path.lstrip("/").split("/")
         size = 2 if parts[0] == "api" else 3
@@ -73,7 +73,7 @@ class MirrorTransport(WrappedTransport):
             return None
         return *result, namespace, rest[1] if len(rest) == 2 else ""
 
-    async def _remembered(self, request: Request) -> Response:
+    async def _request_with_memory(self, request: Request) -> Response:
         key = (request.path, tuple(sorted(request.query.items())))
         now = self._clock()
         known = self._kept.get(key)
@@ -86,7 +86,7 @@ class MirrorTransport(WrappedTransport):
         return answer
 
 
-def _object(cache: Cache[DashboardObject], resource: Resource, key: Key) -> Response:
+def _build_object_response(cache: Cache[DashboardObject], resource: Resource, key: Key) -> Response:
     view = cache.get(key)
     if view is not None:
         return Response(200, _JSON, view.raw)

@@ -159,13 +159,14 @@ def build_probes_part(stored: Document) -> PagePart:
     """Return the probes, failing ones first. Users who may list NodePodProbes see this part."""
     order = {"Failed": 0, "Unknown": 1, "": 1}
     lines = sorted(
-        _probes(stored), key=lambda line: (order.get(line.state, 2), line.namespace, line.pod, line.probe)
+        _list_probes(stored),
+        key=lambda line: (order.get(line.state, 2), line.namespace, line.pod, line.probe),
     )
     body = {"probes": msgspec.to_builtins(lines[:MOST]), "more": max(len(lines) - MOST, 0)}
     return PagePart(id="probes", resource=str(NODE_POD_PROBES), namespace="", body=body)
 
 
-def _probes(stored: Document) -> Iterator[NodeProbeLine]:
+def _list_probes(stored: Document) -> Iterator[NodeProbeLine]:
     states = {
         (pod.get("uid"), state.get("name")): state
         for pod in (stored.get("status") or {}).get("podProbeStatuses") or ()
@@ -190,7 +191,7 @@ def build_pods_parts(pods: Sequence[Owned], *, now: Instant) -> list[PagePart]:
     by_namespace: dict[str, list[NodePodLine]] = {}
     for view, owner in pods[:MOST_PODS]:
         if owner is not None:
-            by_namespace.setdefault(view.namespace, []).append(_pod_line(view, *owner, now=now))
+            by_namespace.setdefault(view.namespace, []).append(_build_pod_line(view, *owner, now=now))
     return [
         PagePart(
             id=f"pods/{namespace}",
@@ -202,7 +203,9 @@ def build_pods_parts(pods: Sequence[Owned], *, now: Instant) -> list[PagePart]:
     ]
 
 
-def _pod_line(view: DashboardObject, resource: Resource, owner: Document, *, now: Instant) -> NodePodLine:
+def _build_pod_line(
+    view: DashboardObject, resource: Resource, owner: Document, *, now: Instant
+) -> NodePodLine:
     pod = view.to_document
     cause = find_cause_if_down(pod, view.raw, now)
     return NodePodLine(

@@ -81,36 +81,36 @@ def list_watched_resources() -> tuple[Resource, ...]:
 
 def views_of_all() -> Mapping[Resource, Views[DashboardObject]]:
     """Return the views of each watched resource."""
-    return {resource: _views(resource) for resource in list_watched_resources()}
+    return {resource: _make_views(resource) for resource in list_watched_resources()}
 
 
-def _views(resource: Resource) -> Views[DashboardObject]:
+def _make_views(resource: Resource) -> Views[DashboardObject]:
     def project(raw: bytes | msgspec.Raw) -> DashboardObject:
-        return _object_view(raw, resource)
+        return _make_object_view(raw, resource)
 
-    indexes = {BY_CONTROLLER: _controllers, BY_NAMESPACE: _namespaces, BY_UID: _uids}
+    indexes = {BY_CONTROLLER: _list_controllers, BY_NAMESPACE: _list_namespaces, BY_UID: _list_uids}
     if resource == PODS:
-        indexes[BY_NODE] = _nodes
+        indexes[BY_NODE] = _list_nodes
     return Views(resource=resource, projector=lambda: project, indexes=indexes)
 
 
-def _controllers(view: DashboardObject) -> Iterable[str]:
+def _list_controllers(view: DashboardObject) -> Iterable[str]:
     return (view.controller,) if view.controller else ()
 
 
-def _namespaces(view: DashboardObject) -> Iterable[str]:
+def _list_namespaces(view: DashboardObject) -> Iterable[str]:
     return (view.namespace,)
 
 
-def _uids(view: DashboardObject) -> Iterable[str]:
+def _list_uids(view: DashboardObject) -> Iterable[str]:
     return (view.uid,)
 
 
-def _nodes(view: DashboardObject) -> Iterable[str]:
+def _list_nodes(view: DashboardObject) -> Iterable[str]:
     return (view.node,) if view.node else ()
 
 
-def _object_view(raw: bytes | msgspec.Raw, resource: Resource) -> DashboardObject:
+def _make_object_view(raw: bytes | msgspec.Raw, resource: Resource) -> DashboardObject:
     """Raises ValueError or KeyError for JSON that is not an object of Kubernetes."""
     document = decode(raw)
     meta: dict[str, Any] = document["metadata"]

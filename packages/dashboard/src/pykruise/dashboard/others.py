@@ -60,23 +60,23 @@ def build_other_row(resource: Resource, document: Document) -> OtherRow:
         owner_kind=owner_kind,
         owner=owner,
         is_node=resource == NODE_POD_PROBES,
-        line=headline_of(resource, document.get("status") or {}) or _columns(resource, document),
+        line=headline_of(resource, document.get("status") or {}) or _format_columns(resource, document),
         since=str(meta.get("creationTimestamp") or ""),
     )
 
 
-def _columns(resource: Resource, document: Document) -> str:
+def _format_columns(resource: Resource, document: Document) -> str:
     """Return `Allowed: 1, Desired: 2`: printer columns with a plain path, without the age, which has its own column."""
     versions = find_kind(resource.kind).versions
     if callable(versions):
         # A kind that embeds templates of other kinds has a rollout, and is not listed here.
         return ""
     columns = next(version.columns for version in versions if version.name == resource.version)
-    shown = ((column.name, _value(document, column)) for column in columns if column.type != "date")
+    shown = ((column.name, _format_value(document, column)) for column in columns if column.type != "date")
     return ", ".join(f"{name}: {value}" for name, value in shown if value)[:MOST_WORDS]
 
 
-def _value(document: Document, column: Column) -> str:
+def _format_value(document: Document, column: Column) -> str:
     """Return the value of a column; empty if the value is absent, or if the column's path is not only field names."""
     result = get_path(document, *column.json_path.removeprefix(".").split("."))
     return str(result) if isinstance(result, int | str) else ""

@@ -142,7 +142,7 @@ class LivePages:
         if page in lists:
             return Opened(lists[page], lambda: None, feeds.is_read)
         if page == "workload":
-            resource, key = self._meant(query)
+            resource, key = self._find_meant(query)
             return self._share(resource, key, _WorkloadPage)
         if page == "node":
             name = query.get("name", "")
@@ -161,7 +161,7 @@ class LivePages:
 
     async def plan(self, asked: Mapping[str, Any], session: DashboardSession) -> Mapping[str, Any]:
         """See server.Pages."""
-        resource, key = self._meant(asked)
+        resource, key = self._find_meant(asked)
         kind = find_explained_kind(resource)
         if kind is None:
             raise CommandError(f"plan does not support the kind {resource.kind} of group {resource.group}")
@@ -177,19 +177,19 @@ class LivePages:
                 key.name,
                 changes,
                 now=self._around.clock(),
-                settings=await self._settings(),
+                settings=await self._read_settings(),
             )
         return dict(msgspec.to_builtins(answer))
 
     async def list_rights(self, asked: Mapping[str, Any], session: DashboardSession) -> Mapping[str, Any]:
         """See server.Pages."""
-        resource, key = self._meant(asked)
+        resource, key = self._find_meant(asked)
         document = decode(await session.client.get(resource, key.namespace, key.name))
         return {"may": await may_do(session.client, resource, document)}
 
     async def ask_question(self, asked: Mapping[str, Any], session: DashboardSession) -> Mapping[str, Any]:
         """See server.Pages."""
-        resource, document, argv = await self._action(asked, session)
+        resource, document, argv = await self._read_action(asked, session)
         async with self._plans:
             question = await build_question(
                 session.client,
@@ -197,15 +197,15 @@ class LivePages:
                 document,
                 argv,
                 now=self._around.clock(),
-                settings=await self._settings(),
-                ticket=self._ticket(session, document, argv),
+                settings=await self._read_settings(),
+                ticket=self._make_ticket(session, document, argv),
             )
         return dict(msgspec.to_builtins(question))
 
     async def act(self, asked: Mapping[str, Any], session: DashboardSession) -> Mapping[str, Any]:
         """See server.Pages."""
-        _, document, argv = await self._action(asked, session)
-        if not is_asked(asked.get("ticket"), self._ticket(session, document, argv)):
+        _, document, argv = await self._read_action(asked, session)
+        if not is_asked(asked.get("ticket"), self._make_ticket(session, document, argv)):
             raise CommandError(
                 "the object has changed since you confirmed the action, or you did not "
                 "confirm it: review the object again"
@@ -219,16 +219,16 @@ class LivePages:
         _log.info("user %s ran %s: exit code %d", session.user.name, " ".join(argv), code)
         return {"code": code, "said": said[:4_000]}
 
-    def _ticket(self, session: DashboardSession, document: Document, argv: Sequence[str]) -> str:
+    def _make_ticket(self, session: DashboardSession, document: Document, argv: Sequence[str]) -> str:
         return ticket_of(self._key, user=session.user.name, document=document, argv=argv)
 
-    async def _action(
+    async def _read_action(
         self, asked: Mapping[str, Any], session: DashboardSession
     ) -> tuple[Resource, Document, list[str]]:
         """Return the object and the command that a browser requests. Raises CommandError, KubeError."""
         if not self._has_actions:
             raise CommandError("this dashboard is read-only; start it with --actions to enable actions")
-        resource, key = self._meant(asked)
+        resource, key = self._find_meant(asked)
         document = decode(await session.client.get(resource, key.namespace, key.name))
         action = next(
             (item for item in actions_of(resource, document) if item.id == asked.get("action")), None
@@ -238,7 +238,7 @@ class LivePages:
             raise CommandError("this object does not offer this action now; load the page again")
         return resource, document, argv_of(action, values)
 
-    def _meant(self, asked: Mapping[str, Any]) -> tuple[Resource, Key]:
+    def _find_meant(self, asked: Mapping[str, Any]) -> tuple[Resource, Key]:
         """Return the object that a browser names. Raises CommandError."""
         resource = self._by_name.get(str(asked.get("kind", "")))
         name, namespace = asked.get("name"), asked.get("namespace", "")
@@ -248,7 +248,7 @@ class LivePages:
             raise CommandError("a name must not contain a slash")
         return resource, Key(namespace if resource.namespaced else "", name)
 
-    async def _settings(self) -> ManagerSettings:
+    async def _read_settings(self) -> ManagerSettings:
         return await read_manager_settings(self._around.client, self._around.clock)
 
     def _share(self, resource: Resource, key: Key, make: type["_LookedAtPage"]) -> Opened:
@@ -299,11 +299,15 @@ class _LookedAtPage(ABC):
                 begun = loop.time()
                 can_be_whole = self._around.feeds.is_read()
                 try:
-                    self._show(await self._parts())
+                    self._show(await self._build_parts())
                 except Exception:  # a failing page must not end the server
                     _log.exception("the page for %s %s could not be computed", self._resource, self._key)
                     self._show(
-                        [self._remark("this object could not be examined; the dashboard's log has the error")]
+                        [
+                            self._build_remark(
+                                "this object could not be examined; the dashboard's log has the error"
+                            )
+                        ]
                     )
                 self._is_read = self._is_read or can_be_whole
                 # One page uses the processor for at most half of the time.
@@ -325,7 +329,7 @@ class _LookedAtPage(ABC):
         """Whether a change of such an object may change the page."""
 
     @abstractmethod
-    async def _parts(self) -> list[PagePart]:
+    async def _build_parts(self) -> list[PagePart]:
         """Return all current parts."""
 
     def _show(self, parts: Sequence[PagePart]) -> None:
@@ -341,7 +345,7 @@ class _LookedAtPage(ABC):
             body = orjson.dumps({"id": part.id, **part.body})
             self.board.put(Row(part.id, part.resource, part.namespace, body))
 
-    def _remark(self, text: str) -> PagePart:
+    def _build_remark(self, text: str) -> PagePart:
         return PagePart(
             id="remark",
             resource=str(self._resource),
@@ -356,7 +360,7 @@ class _NodePage(_LookedAtPage):
     def _is_near(self, resource: Resource, namespace: str) -> bool:
         return resource in (NODES, PODS, NODE_IMAGES, NODE_POD_PROBES)
 
-    async def _parts(self) -> list[PagePart]:
+    async def _build_parts(self) -> list[PagePart]:
         caches, feeds, home = self._around.caches, self._around.feeds, self._around.manager_namespace
         views = {resource: caches[resource].get(self._key) for resource in _OF_A_NODE}
         pods = sorted(
@@ -366,7 +370,7 @@ class _NodePage(_LookedAtPage):
         if not owned and not any(views.values()):
             is_read = feeds.has_answer(NODES)
             return [
-                self._remark(
+                self._build_remark(
                     f"there is no node {self._key.name}"
                     if is_read
                     else "the dashboard has not read all objects from the API server yet"
@@ -398,7 +402,7 @@ class _WorkloadPage(_LookedAtPage):
     def _is_near(self, resource: Resource, namespace: str) -> bool:
         return not self._key.namespace or not namespace or namespace == self._key.namespace
 
-    async def _parts(self) -> list[PagePart]:
+    async def _build_parts(self) -> list[PagePart]:
         view = self._around.caches[self._resource].get(self._key)
         if view is None:
             is_read = self._around.feeds.has_answer(self._resource)
@@ -407,13 +411,13 @@ class _WorkloadPage(_LookedAtPage):
                 if is_read
                 else "the dashboard has not read all objects from the API server yet"
             )
-            return [self._remark(text)]
+            return [self._build_remark(text)]
         document = view.to_document
-        revisions = self._revisions(document) if has_history(document) else []
+        revisions = self._list_revisions(document) if has_history(document) else []
         current = self._around.feeds.find_revision_before(self._resource, document)
-        pods = self._pods(view, document)
-        rollout = self._rollout(document)
-        images = self._node_images() if self._shown is not None and self._shown.pulls_image else ()
+        pods = self._list_pods(view, document)
+        rollout = self._find_rollout(document)
+        images = self._list_node_images() if self._shown is not None and self._shown.pulls_image else ()
 
         async def look_at_known(_: Client) -> list[PagePart]:
             parts = [head(self._resource, document, current=current)]
@@ -428,21 +432,23 @@ class _WorkloadPage(_LookedAtPage):
                 parts.append(build_steps_part(rollout))
             if images:
                 parts.append(
-                    build_nodes_part(document, _keeper_of_images(), [image.to_document for image in images])
+                    build_nodes_part(
+                        document, _find_keeper_of_images(), [image.to_document for image in images]
+                    )
                 )
             return parts
 
         async def look_at_asked(client: Client) -> list[PagePart]:
-            asked = [self._events(client, view.uid)]
+            asked = [self._build_event_parts(client, view.uid)]
             if find_explained_kind(self._resource) is not None:
-                asked.append(self._explained(client))
+                asked.append(self._explain_object(client))
             return [part for parts in await asyncio.gather(*asked) for part in parts]
 
         known = await run_aside(self._around.client, look_at_known)
         self._put(known)
         return [*known, *(await run_aside(self._around.client, look_at_asked))]
 
-    async def _explained(self, client: Client) -> list[PagePart]:
+    async def _explain_object(self, client: Client) -> list[PagePart]:
         kind = find(self._resource.kind.lower())
         assert kind is not None
         clock = self._around.clock
@@ -463,7 +469,7 @@ class _WorkloadPage(_LookedAtPage):
             )
         return [build_explained_part(said, namespace=self._key.namespace, remark=remark, words=words)]
 
-    def _rollout(self, document: Document) -> Document | None:
+    def _find_rollout(self, document: Document) -> Document | None:
         """Return the document if it is an OpenKruise Rollout, or else the Rollout of the workload."""
         if self._resource == ROLLOUTS:
             return document
@@ -471,10 +477,10 @@ class _WorkloadPage(_LookedAtPage):
         documents = (view.to_document for view in rollouts)
         return next((item for item in documents if is_about(item, self._resource, self._key.name)), None)
 
-    def _node_images(self) -> Sequence[DashboardObject]:
-        return self._around.caches[_keeper_of_images()].values()
+    def _list_node_images(self) -> Sequence[DashboardObject]:
+        return self._around.caches[_find_keeper_of_images()].values()
 
-    def _revisions(self, document: Document) -> list[Revision]:
+    def _list_revisions(self, document: Document) -> list[Revision]:
         shown = shown_of(document)
         assert shown is not None
         resource = REPLICA_SETS if shown.verbs.history == "replicasets" else CONTROLLER_REVISIONS
@@ -484,34 +490,34 @@ class _WorkloadPage(_LookedAtPage):
         )
         uid = document["metadata"].get("uid")
         infos = [
-            _info(resource, view)
+            _make_view_info(resource, view)
             for view in views
             if view.controller == uid or shown.verbs.revision_label in view.labels
         ]
-        return list_revisions(infos, _info_of(self._resource, document), shown)
+        return list_revisions(infos, _make_info(self._resource, document), shown)
 
-    def _pods(self, view: DashboardObject, document: Document) -> list[DashboardObject]:
+    def _list_pods(self, view: DashboardObject, document: Document) -> list[DashboardObject]:
         """Return the pods that the object or one of its dependents controls; for a kind that owns no pods, the
         selected pods.
         """
         shown, pods = self._shown, self._around.caches[PODS]
         if shown is None or shown.pods == "owned":
-            views = self._owned(view.uid)
+            views = self._list_owned_pods(view.uid)
         elif shown.pods == "selected":
-            views = self._selected(document, pods.values(), shown.pod_mark)
+            views = self._select_by_selector(document, pods.values(), shown.pod_mark)
         else:
-            views = self._marked(pods.list_by_index(BY_NAMESPACE, self._key.namespace), shown.pod_mark)
+            views = self._select_marked(pods.list_by_index(BY_NAMESPACE, self._key.namespace), shown.pod_mark)
         return sorted(views, key=lambda view: (view.namespace, view.name))
 
-    def _owned(self, uid: str) -> list[DashboardObject]:
+    def _list_owned_pods(self, uid: str) -> list[DashboardObject]:
         caches = self._around.caches
         views = list(caches[PODS].list_by_index(BY_CONTROLLER, uid))
         for resource in _with_templates():
             for view in caches[resource].list_by_index(BY_CONTROLLER, uid):
-                views += self._owned(view.uid)
+                views += self._list_owned_pods(view.uid)
         return views
 
-    def _marked(self, pods: Iterable[DashboardObject], mark: str) -> list[DashboardObject]:
+    def _select_marked(self, pods: Iterable[DashboardObject], mark: str) -> list[DashboardObject]:
         """Return the pods with an annotation that names the object. A text search excludes most other pods quickly."""
         name = self._key.name
         return [
@@ -521,16 +527,16 @@ class _WorkloadPage(_LookedAtPage):
             if is_named_in_mark(pod.to_document, mark, name)
         ]
 
-    def _selected(
+    def _select_by_selector(
         self, document: Document, pods: Iterable[DashboardObject], mark: str
     ) -> list[DashboardObject]:
         try:
             selector = parse_selector(get_path(document, "spec", "selector"))
         except (SelectorError, TypeError):
             return []
-        return [pod for pod in self._marked(pods, mark) if selector.matches(pod.labels)]
+        return [pod for pod in self._select_marked(pods, mark) if selector.matches(pod.labels)]
 
-    async def _events(self, client: Client, uid: str) -> list[PagePart]:
+    async def _build_event_parts(self, client: Client, uid: str) -> list[PagePart]:
         """Return the part with the object's own events; empty if the dashboard has no permission to read them."""
         namespace = self._key.namespace or "default"
         try:
@@ -554,16 +560,16 @@ def _with_templates() -> tuple[Resource, ...]:
 
 
 @cache
-def _keeper_of_images() -> Resource:
+def _find_keeper_of_images() -> Resource:
     """The resource that stores the images of a node."""
     return next(kind.resource for kind in list_kinds() if kind.shown is not None and kind.shown.keeps_images)
 
 
-def _info(resource: Resource, view: DashboardObject) -> Info:
+def _make_view_info(resource: Resource, view: DashboardObject) -> Info:
     return Info(resource=resource, namespace=view.namespace, name=view.name, document=view.to_document)
 
 
-def _info_of(resource: Resource, document: Document) -> Info:
+def _make_info(resource: Resource, document: Document) -> Info:
     meta = document["metadata"]
     return Info(resource=resource, namespace=meta.get("namespace", ""), name=meta["name"], document=document)
 

@@ -78,11 +78,11 @@ def build_rollout_row(
 ) -> RolloutRow:
     """Return the row of a rollout. `current` is the revision of its pods, if it is not the newest revision."""
     meta = document["metadata"]
-    waiting = _condition(document, WAITING) or {}
+    waiting = _find_condition(document, WAITING) or {}
     shown = find_shown(resource.group, resource.kind)
     progress, line = _read(shown, document)
-    images = _images(pod_specs_of(document))
-    old = _images(_specs_of_revision(current)) if current is not None else ()
+    images = _list_images(pod_specs_of(document))
+    old = _list_images(_list_specs_of_revision(current)) if current is not None else ()
     owner_kind, owner = owner_of(meta)
     since = waiting.get("lastTransitionTime") or meta.get("creationTimestamp") or ""
     return RolloutRow(
@@ -95,9 +95,9 @@ def build_rollout_row(
         needs_action=progress is not None and progress.phase.needs_a_person,
         owner_kind=owner_kind,
         owner=owner,
-        line=_short(line),
+        line=_shorten(line),
         code=str(waiting.get("reason") or ""),
-        waits=_short(str(waiting.get("message") or "")),
+        waits=_shorten(str(waiting.get("message") or "")),
         since=str(since),
         desired=progress.wanted if progress else 0,
         updated=progress.updated if progress else 0,
@@ -141,7 +141,7 @@ def list_resources_on(board: str) -> tuple[Resource, ...]:
     )
 
 
-def _condition(document: Document, kind: str) -> Mapping[str, Any] | None:
+def _find_condition(document: Document, kind: str) -> Mapping[str, Any] | None:
     for condition in (document.get("status") or {}).get("conditions") or ():
         if condition.get("type") == kind and condition.get("status") == "True":
             result: Mapping[str, Any] = condition
@@ -149,9 +149,9 @@ def _condition(document: Document, kind: str) -> Mapping[str, Any] | None:
     return None
 
 
-def _images(specs: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+def _list_images(specs: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     images = {
-        _short(str(container.get("image") or ""), most=300): None
+        _shorten(str(container.get("image") or ""), most=300): None
         for spec in specs
         for container in spec.get("containers") or ()
         if isinstance(container, Mapping)
@@ -159,7 +159,7 @@ def _images(specs: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     return tuple(text for text in images if text)[:MOST_IMAGES]
 
 
-def _specs_of_revision(revision: Document) -> list[Mapping[str, Any]]:
+def _list_specs_of_revision(revision: Document) -> list[Mapping[str, Any]]:
     if revision.get("kind") == REPLICA_SETS.kind:
         return list(pod_specs_of(revision))
     template = get_path(revision, "data", "spec", "template")
@@ -169,14 +169,14 @@ def _specs_of_revision(revision: Document) -> list[Mapping[str, Any]]:
 
 def find_older_set(sets: Iterable[Document]) -> Document | None:
     """Return the newest ReplicaSet with pods, except the Deployment's newest ReplicaSet; None if no other has pods."""
-    older = sorted(sets, key=_revision_number, reverse=True)[1:]
+    older = sorted(sets, key=_read_revision_number, reverse=True)[1:]
     return next((entry for entry in older if (entry.get("status") or {}).get("replicas")), None)
 
 
-def _revision_number(replica_set: Document) -> int:
+def _read_revision_number(replica_set: Document) -> int:
     result = (replica_set["metadata"].get("annotations") or {}).get(NUMBER, "")
     return int(result) if result.isdecimal() else 0
 
 
-def _short(text: str, *, most: int = MOST_WORDS) -> str:
+def _shorten(text: str, *, most: int = MOST_WORDS) -> str:
     return text if len(text) <= most else f"{text[:most]}… ({format_count(len(text), 'character')})"

@@ -101,7 +101,7 @@ async def run_dashboard(options: DashboardOptions, say: Callable[[str], None]) -
             await stop.wait()
             return
         say(f"The dashboard of {connection.server} ({where}):\n")
-        link = _link(result, result.door)
+        link = _build_link(result, result.door)
         say(f"  {link}\n")
         if options.opens_browser:
             await asyncio.to_thread(webbrowser.open, link)
@@ -113,10 +113,10 @@ async def run_dashboard(options: DashboardOptions, say: Callable[[str], None]) -
 
 def _say_another(value: Dashboard, door: LaptopDoor, say: Callable[[str], None]) -> None:
     if sys.stdin.readline():
-        say(f"  {_link(value, door)}\n")
+        say(f"  {_build_link(value, door)}\n")
 
 
-def _link(value: Dashboard, door: LaptopDoor) -> str:
+def _build_link(value: Dashboard, door: LaptopDoor) -> str:
     """Return the link. The token is after the #: browsers never send this part; the script of the page reads it."""
     return f"{value.url}#token={door.renew_token()}"
 
@@ -131,7 +131,7 @@ async def serve_dashboard(connection: Connection, options: DashboardOptions) -> 
         stack.push_async_callback(transport.close)
         client = Client(transport, user_agent=AGENT)
         asking = Client(transport, user_agent=AGENT, retry=RetryPolicy(reads=1, total_s=5.0))
-        namespace = options.namespace or await _namespace_of(asking, connection, options)
+        namespace = options.namespace or await _choose_namespace(asking, connection, options)
         sources = Sources(client, clock=read_system_clock, rng=random.Random(), namespace=namespace)
         caches = {resource: sources.find_cache(views) for resource, views in views_of_all().items()}
         feeds = Feeds(caches, clock=read_system_clock)
@@ -139,11 +139,11 @@ async def serve_dashboard(connection: Connection, options: DashboardOptions) -> 
         door: Door = (
             TokenDoor(asking, connection, clock=clock)
             if options.is_shared
-            else LaptopDoor(asking, await _user_of(asking))
+            else LaptopDoor(asking, await _read_user(asking))
         )
         verdicts = Verdicts(asking.replace_transport(mirror), feeds.take, clock=read_system_clock)
         feeds.judge_with(verdicts)
-        seal = Seal(_key_of(options), f"{connection.server} {options.is_shared}")
+        seal = Seal(_read_session_key(options), f"{connection.server} {options.is_shared}")
         sessions = Sessions(door, clock=clock, seal=seal)
         stack.push_async_callback(sessions.close)
         around = PageSources(
@@ -166,10 +166,14 @@ async def serve_dashboard(connection: Connection, options: DashboardOptions) -> 
         pages = LivePages(around, background.start, has_actions=options.has_actions, key=seal.ticket_key)
         server = Server(pages, sessions, Assets(), about, base_path=options.base_path)
         http = HttpServer(server, limits=LIMITS)
-        tls = _tls(options.tls_cert, options.tls_key) if options.tls_cert and options.tls_key else None
+        tls = (
+            _make_tls_source(options.tls_cert, options.tls_key)
+            if options.tls_cert and options.tls_key
+            else None
+        )
         port = await http.start(options.address, options.port, tls=tls)
         stack.push_async_callback(http.stop, grace_s=_STOP_S)
-        server.guard = Guard(_hosts(port, options))
+        server.guard = Guard(_list_allowed_hosts(port, options))
         shown = "127.0.0.1" if options.address in ("", "0.0.0.0") else options.address
         scheme = "https" if tls is not None else "http"
         yield Dashboard(
@@ -208,7 +212,7 @@ class Background:
             _log.error("%s failed", task.get_name(), exc_info=error)
 
 
-def _key_of(options: DashboardOptions) -> bytes:
+def _read_session_key(options: DashboardOptions) -> bytes:
     if options.session_key is not None:
         return key_of(options.session_key)
     if options.is_shared:
@@ -228,14 +232,14 @@ def _check(options: DashboardOptions) -> None:
         raise CommandError(f"--base-path {options.base_path}: must begin with a slash")
 
 
-def _hosts(port: int, options: DashboardOptions) -> set[str]:
+def _list_allowed_hosts(port: int, options: DashboardOptions) -> set[str]:
     """Return the allowed names in the Host header; empty allows any (only if each user logs in with a token)."""
     if options.is_shared and not options.allowed_hosts:
         return set()
     return {*options.allowed_hosts, *(f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]"))}
 
 
-async def _namespace_of(client: Client, connection: Connection, options: DashboardOptions) -> str:
+async def _choose_namespace(client: Client, connection: Connection, options: DashboardOptions) -> str:
     """Return an empty text (all namespaces) if the user may read all, otherwise the context's namespace."""
     if options.is_shared:
         return ""
@@ -252,7 +256,7 @@ async def _namespace_of(client: Client, connection: Connection, options: Dashboa
 _AUTHORIZATION: Final = "/apis/authorization.k8s.io/v1"
 
 
-async def _user_of(client: Client) -> DashboardUser:
+async def _read_user(client: Client) -> DashboardUser:
     """Return the user of the kubeconfig. Older API servers cannot report it."""
     with suppress(KubeError):
         answer = await send_review(
@@ -264,7 +268,7 @@ async def _user_of(client: Client) -> DashboardUser:
     return DashboardUser(name="you")
 
 
-def _tls(cert: Path, key: Path) -> Callable[[], ssl.SSLContext]:
+def _make_tls_source(cert: Path, key: Path) -> Callable[[], ssl.SSLContext]:
     """Return a function that returns the TLS context for a new connection. It reads the files again after they were
     replaced. Raises OSError, CommandError.
     """

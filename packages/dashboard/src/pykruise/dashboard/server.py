@@ -163,9 +163,9 @@ class Server:
         """Return the response that rejects a request of another site or with another method; None if it is allowed."""
         refusal = self.guard.find_refusal(request)
         if refusal:
-            return _said(403, refusal)
+            return _build_error_response(403, refusal)
         if request.method not in ("GET", "HEAD", "POST"):
-            return _said(405, "only GET and POST are supported")
+            return _build_error_response(405, "only GET and POST are supported")
         request.is_counted = not request.path.endswith("/api/stream")
         return None
 
@@ -176,22 +176,26 @@ class Server:
             if path == self._base:
                 return Response(308, {**_SAFE, "location": f"{self._base.rpartition('/')[2]}/"}, b"")
             if not path.startswith(f"{self._base}/"):
-                return _said(404, "not here")
+                return _build_error_response(404, "not here")
             path = path[len(self._base) :]
         if path.startswith("/api/"):
-            return await self._api(path, request)
+            return await self._answer_api(path, request)
         if request.method == "POST":
-            return _said(405, "this path does not accept POST")
+            return _build_error_response(405, "this path does not accept POST")
         if path == "/healthz":
             return Response(200, {**_SAFE, "content-type": "text/plain"}, b"ok\n")
         if path == "/":
-            return _file(self._assets.shell, request, _PAGE)
+            return _build_file_response(self._assets.shell, request, _PAGE)
         asset = self._assets.get(path.removeprefix("/assets/")) if path.startswith("/assets/") else None
-        return _file(asset, request, _ASSET) if asset is not None else _said(404, "there is no such page")
+        return (
+            _build_file_response(asset, request, _ASSET)
+            if asset is not None
+            else _build_error_response(404, "there is no such page")
+        )
 
     def failed(self, code: int, request: WireRequest) -> Response:
         """Return the response to a request that is malformed, exceeds a limit or failed."""
-        return _said(
+        return _build_error_response(
             code,
             "the response could not be computed"
             if code == 500
@@ -200,52 +204,58 @@ class Server:
 
     # ── data ─────────────────────────────────────────────────────────────────
 
-    async def _api(self, path: str, request: WireRequest) -> Response | Streamed:
+    async def _answer_api(self, path: str, request: WireRequest) -> Response | Streamed:
         try:
             if path == "/api/login" and request.method == "POST":
                 return await self._log_in(request)
             if path == "/api/logout" and request.method == "POST":
-                await self._sessions.log_out(_cookie_of(request))
-                return _data({}, cookie=_cookie("", request, lasts=False))
-            session = await self._session_of(request)
+                await self._sessions.log_out(_read_cookie(request))
+                return _build_data_response({}, cookie=_build_cookie("", request, lasts=False))
+            session = await self._find_session(request)
             if session is None:
-                return _said(401, "log in first")
+                return _build_error_response(401, "log in first")
             if request.method == "POST":
                 do = self._posts.get(path)
-                return _data(await do(_asked(request), session)) if do is not None else _said(404, "not here")
+                return (
+                    _build_data_response(await do(_parse_body(request), session))
+                    if do is not None
+                    else _build_error_response(404, "not here")
+                )
             if path == "/api/session":
-                return _data({**msgspec.to_builtins(self._about), "user": session.user.name})
+                return _build_data_response({**msgspec.to_builtins(self._about), "user": session.user.name})
             if path == "/api/stream":
                 return self._stream(request, session)
         except (LoginError, CommandError) as error:
-            return _said(401 if isinstance(error, LoginError) else 422, str(error))
+            return _build_error_response(401 if isinstance(error, LoginError) else 422, str(error))
         except ApiError as error:
-            return _said(error.code if error.code in (403, 404, 409) else 502, str(error))
+            return _build_error_response(error.code if error.code in (403, 404, 409) else 502, str(error))
         except KubeError as error:
-            return _said(502, f"the request to the API server failed: {error}")
-        return _said(404, "there is no such page")
+            return _build_error_response(502, f"the request to the API server failed: {error}")
+        return _build_error_response(404, "there is no such page")
 
     async def _log_in(self, request: WireRequest) -> Response:
-        token = _asked(request).get("token")
+        token = _parse_body(request).get("token")
         if not isinstance(token, str):
             raise LoginError("a token is required")
-        return _data({}, cookie=_cookie(await self._sessions.log_in(token.strip()), request))
+        return _build_data_response(
+            {}, cookie=_build_cookie(await self._sessions.log_in(token.strip()), request)
+        )
 
-    async def _session_of(self, request: WireRequest) -> DashboardSession | None:
+    async def _find_session(self, request: WireRequest) -> DashboardSession | None:
         kind, _, token = request.headers.get("authorization", "").partition(" ")
         if kind.lower() == "bearer" and self._about.mode == "cluster":
             return await self._sessions.find_by_header(token.strip())
-        return await self._sessions.find_by_cookie(_cookie_of(request))
+        return await self._sessions.find_by_cookie(_read_cookie(request))
 
     def _stream(self, request: WireRequest, session: DashboardSession) -> Response | Streamed:
         user = session.user.name
         if self._streams[user] >= STREAMS_OF_USER:
-            return _said(
+            return _build_error_response(
                 429, f"you have {STREAMS_OF_USER} pages open already: close one, and load this one again"
             )
         opened = self._pages.open(request.query, session)
         if opened is None:
-            return _said(404, "there is no such page")
+            return _build_error_response(404, "there is no such page")
         self._streams[user] += 1
 
         is_open = True
@@ -271,7 +281,7 @@ class Server:
         )
 
 
-def _asked(request: WireRequest) -> Mapping[str, Any]:
+def _parse_body(request: WireRequest) -> Mapping[str, Any]:
     """Return the body of a POST. Raises CommandError."""
     try:
         result = orjson.loads(request.body)
@@ -282,7 +292,7 @@ def _asked(request: WireRequest) -> Mapping[str, Any]:
     return result
 
 
-def _cookie_of(request: WireRequest) -> str:
+def _read_cookie(request: WireRequest) -> str:
     try:
         morsel = SimpleCookie(request.headers.get("cookie", "")).get(COOKIE)
     except CookieError:
@@ -290,7 +300,7 @@ def _cookie_of(request: WireRequest) -> str:
     return morsel.value if morsel is not None else ""
 
 
-def _cookie(value: str, request: WireRequest, *, lasts: bool = True) -> str:
+def _build_cookie(value: str, request: WireRequest, *, lasts: bool = True) -> str:
     """Return the cookie. Scripts and other sites cannot use it. Unless the host is local, browsers send it only over
     TLS.
     """
@@ -300,17 +310,17 @@ def _cookie(value: str, request: WireRequest, *, lasts: bool = True) -> str:
     return f"{COOKIE}={value}; HttpOnly; SameSite=Strict{secure}{'' if lasts else '; Max-Age=0'}"
 
 
-def _file(asset: Asset, request: WireRequest, headers: Mapping[str, str]) -> Response:
+def _build_file_response(asset: Asset, request: WireRequest, headers: Mapping[str, str]) -> Response:
     said = {**headers, "content-type": asset.content_type, "vary": "Accept-Encoding"}
     if "gzip" in request.headers.get("accept-encoding", ""):
         return Response(200, {**said, "content-encoding": "gzip"}, asset.zipped)
     return Response(200, said, asset.body)
 
 
-def _data(value: Mapping[str, Any], *, cookie: str = "") -> Response:
+def _build_data_response(value: Mapping[str, Any], *, cookie: str = "") -> Response:
     return Response(200, {**_DATA, **({"set-cookie": cookie} if cookie else {})}, orjson.dumps(value))
 
 
-def _said(code: int, message: str) -> Response:
+def _build_error_response(code: int, message: str) -> Response:
     """Return an error for the page to show."""
     return Response(code, _DATA, orjson.dumps({"error": message}))

@@ -75,11 +75,11 @@ class Door(Protocol):
         ...
 
 
-async def _always() -> bool:
+async def _allow_always() -> bool:
     return True
 
 
-async def _nothing() -> None:
+async def _do_nothing() -> None:
     return None
 
 
@@ -117,8 +117,8 @@ class LaptopDoor:
             user=self._user,
             access=FullAccess(),
             client=self._client,
-            is_good=_always,
-            close=_nothing,
+            is_good=_allow_always,
+            close=_do_nothing,
             begun=now,
             used=now,
             reviewed=now,
@@ -151,7 +151,7 @@ class TokenDoor:
 
     async def enter(self, token: str, now: float) -> DashboardSession:
         """See Door."""
-        user = await self._reviewed(token)
+        user = await self._review_token(token)
         if user is None:
             raise LoginError(
                 "the API server rejects this token; create another: kubectl create token SERVICEACCOUNT"
@@ -167,7 +167,7 @@ class TokenDoor:
 
         async def is_good() -> bool:
             try:
-                return await self._reviewed(token) == user
+                return await self._review_token(token) == user
             except KubeError:
                 return False
 
@@ -194,7 +194,7 @@ class TokenDoor:
         """See Door."""
         return await self.enter(token, now)
 
-    async def _reviewed(self, token: str) -> DashboardUser | None:
+    async def _review_token(self, token: str) -> DashboardUser | None:
         if not token or not token.isascii() or not token.isprintable() or " " in token:
             return None
         async with self._reviews:
@@ -254,17 +254,17 @@ class Sessions:
         session = await self._door.enter(token, self._clock())
         sealed = self._seal.seal(self._door.seal_facts(token), self._wall_clock()) if self._seal else ""
         cookie = sealed or secrets.token_urlsafe(32)
-        await self._keep(_key(cookie), session)
+        await self._keep(_hash_secret(cookie), session)
         return cookie
 
     async def find_by_cookie(self, cookie: str) -> DashboardSession | None:
         """Return the session of a browser; None if the browser is not logged in, or no longer. Raises KubeError."""
         if not cookie:
             return None
-        key = _key(cookie)
-        return await self._checked(key) or await self._opened(key, cookie)
+        key = _hash_secret(cookie)
+        return await self._check_session(key) or await self._open_session(key, cookie)
 
-    async def _opened(self, key: str, cookie: str) -> DashboardSession | None:
+    async def _open_session(self, key: str, cookie: str) -> DashboardSession | None:
         """Return the session of a login in another process, by its sealed cookie."""
         if self._seal is None or key in self._ended:
             return None
@@ -274,7 +274,7 @@ class Sessions:
         lock = self._entering.setdefault(key, asyncio.Lock())
         try:
             async with lock:
-                if (known := await self._checked(key)) is not None:
+                if (known := await self._check_session(key)) is not None:
                     return known
                 session = await self._door.enter_again(login.token, self._clock())
                 session.begun -= max(self._wall_clock() - login.begun, 0.0)
@@ -287,11 +287,11 @@ class Sessions:
 
     async def find_by_header(self, token: str) -> DashboardSession | None:
         """Return the session of a user whose proxy sends the user's token with each request. Raises KubeError."""
-        key = _key(f"header {token}")
+        key = _hash_secret(f"header {token}")
         lock = self._entering.setdefault(key, asyncio.Lock())
         try:
             async with lock:
-                if (known := await self._checked(key)) is not None:
+                if (known := await self._check_session(key)) is not None:
                     return known
                 await self._add(key, token)
                 return self._sessions.get(key)
@@ -302,8 +302,8 @@ class Sessions:
 
     async def log_out(self, cookie: str) -> None:
         """End the session of a cookie."""
-        await self._end(_key(cookie))
-        self._ended[_key(cookie)] = None
+        await self._end(_hash_secret(cookie))
+        self._ended[_hash_secret(cookie)] = None
         if len(self._ended) > 10 * MOST:
             self._ended.popitem(last=False)
 
@@ -311,7 +311,7 @@ class Sessions:
         """Whether the session is still logged in. Streams check this, because they run for hours."""
         for key, value in tuple(self._sessions.items()):
             if value is session:
-                return await self._checked(key) is not None
+                return await self._check_session(key) is not None
         return False
 
     async def close(self) -> None:
@@ -335,7 +335,7 @@ class Sessions:
     def _of_user(self, name: str) -> list[str]:
         return [key for key, session in self._sessions.items() if session.user.name == name]
 
-    async def _checked(self, key: str) -> DashboardSession | None:
+    async def _check_session(self, key: str) -> DashboardSession | None:
         session = self._sessions.get(key)
         if session is None:
             return None
@@ -357,6 +357,6 @@ class Sessions:
             await session.close()
 
 
-def _key(secret: str) -> str:
+def _hash_secret(secret: str) -> str:
     """Stored form of a cookie; the duration of a comparison reveals nothing about the cookie."""
     return hashlib.sha256(secret.encode()).hexdigest()

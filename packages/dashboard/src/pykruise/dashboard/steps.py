@@ -34,10 +34,10 @@ class RolloutStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 def is_about(rollout: Document, resource: Resource, name: str) -> bool:
     """Whether the workload of that name in the Rollout's namespace is the Rollout's target."""
-    return _target_of(rollout) == (resource.group, resource.kind, name)
+    return _find_target(rollout) == (resource.group, resource.kind, name)
 
 
-def _target_of(rollout: Document) -> tuple[str, str, str]:
+def _find_target(rollout: Document) -> tuple[str, str, str]:
     """Return group, kind and name of the Rollout's target; empty if it names no target."""
     spec = rollout.get("spec") or {}
     ref = spec.get("workloadRef") or get_path(dict(spec), "objectRef", "workloadRef") or {}
@@ -45,11 +45,11 @@ def _target_of(rollout: Document) -> tuple[str, str, str]:
     return group, str(ref.get("kind") or ""), str(ref.get("name") or "")
 
 
-def _workload_of(rollout: Document) -> Document:
+def _build_workload_link(rollout: Document) -> Document:
     """Return the values from which the page builds a link to the target. `resource` is empty if the dashboard does not
     show the target's kind.
     """
-    group, kind, name = _target_of(rollout)
+    group, kind, name = _find_target(rollout)
     resources = (str(item) for item in list_watched_resources() if (item.group, item.kind) == (group, kind))
     namespace = rollout["metadata"].get("namespace", "")
     return {"resource": next(resources, ""), "kind": kind, "namespace": namespace, "name": name}
@@ -64,21 +64,21 @@ def build_steps_part(rollout: Document) -> PagePart:
     steps = (strategy.get(name) or {}).get("steps") or ()
     body = {
         "rollout": {"resource": str(ROLLOUTS), "namespace": meta.get("namespace", ""), "name": meta["name"]},
-        "workload": _workload_of(rollout),
+        "workload": _build_workload_link(rollout),
         "strategy": name,
         "phase": str(status.get("phase") or ""),
         "message": str(own.get("message") or status.get("message") or "")[:MOST_WORDS],
         "current": own.get("currentStepIndex") or 0,
         "state": str(own.get("currentStepState") or ""),
         "steps": msgspec.to_builtins(
-            [_step(number, step) for number, step in enumerate(steps[:MOST_STEPS], start=1)]
+            [_build_step(number, step) for number, step in enumerate(steps[:MOST_STEPS], start=1)]
         ),
         "more": max(len(steps) - MOST_STEPS, 0),
     }
     return PagePart(id="steps", resource=str(ROLLOUTS), namespace=meta.get("namespace", ""), body=body)
 
 
-def _step(number: int, step: Document) -> RolloutStep:
+def _build_step(number: int, step: Document) -> RolloutStep:
     pause, weight = step.get("pause"), step.get("weight")
     duration = (pause or {}).get("duration")
     traffic = step.get("traffic") or (f"{weight}%" if weight is not None else "")

@@ -82,7 +82,7 @@ class RowStream:
         self._parts: list[bytes] = [b"retry: 2000\n\n"]
         self._said: bytes = b""
         self._epoch = access.epoch
-        self._version = _version_of(last_id, f"{boot}-{access.epoch}")
+        self._version = _parse_version(last_id, f"{boot}-{access.epoch}")
         self._is_begun = False
         self._is_synced = False
         self._reviewed_at = self._beaten_at = asyncio.get_running_loop().time()
@@ -102,72 +102,72 @@ class RowStream:
         while not self._parts:
             if not await self._still_good():
                 return b""
-            self._parts = list(await self._next())
+            self._parts = list(await self._wait_for_parts())
         return self._parts.pop(0)
 
     async def aclose(self) -> None:
         """Close the stream because the browser disconnected."""
         self._on_close()
 
-    async def _next(self) -> Sequence[bytes]:
+    async def _wait_for_parts(self) -> Sequence[bytes]:
         if self._is_begun:
             try:
                 async with asyncio.timeout(self._heartbeat_s if self._is_synced else self._unread_s):
                     await self._board.wait_newer(self._version)
             except TimeoutError:
-                beats = await self._heartbeats()
-                return [*self._statuses(), *self._synced(), *beats]
+                beats = await self._build_heartbeats()
+                return [*self._build_status_events(), *self._build_synced_event(), *beats]
             await asyncio.sleep(self._joined_s)
         changes = self._board.list_changes_since(self._version)
         now = asyncio.get_running_loop().time()
         # A review must not wait until the board is unchanged.
         is_due = now - self._reviewed_at > self._heartbeat_s
-        await self._access.learn(_rights(self._board.list_rows() if is_due else changes.rows))
+        await self._access.learn(_list_rights(self._board.list_rows() if is_due else changes.rows))
         self._reviewed_at = now if is_due else self._reviewed_at
         if self._access.epoch != self._epoch:
             return await self._restart()
         is_first, self._is_begun = not self._is_begun, True
-        return [*self._statuses(), *self._events(changes, is_first=is_first)]
+        return [*self._build_status_events(), *self._build_row_events(changes, is_first=is_first)]
 
-    async def _heartbeats(self) -> Sequence[bytes]:
+    async def _build_heartbeats(self) -> Sequence[bytes]:
         """Return the heartbeat, and review the permissions again, also for rows that do not change."""
         now = asyncio.get_running_loop().time()
         if not self._is_synced and now - self._beaten_at < self._heartbeat_s:
             return ()
         self._beaten_at = now
-        return [*(await self._reviewed()), format_event("heartbeat", b"{}")]
+        return [*(await self._review_access()), format_event("heartbeat", b"{}")]
 
-    async def _reviewed(self) -> Sequence[bytes]:
-        await self._access.learn(_rights(self._board.list_rows()))
+    async def _review_access(self) -> Sequence[bytes]:
+        await self._access.learn(_list_rights(self._board.list_rows()))
         return await self._restart() if self._access.epoch != self._epoch else ()
 
     async def _restart(self) -> Sequence[bytes]:
         """Send all rows again, because the permissions of the user have changed."""
         changes = self._board.list_changes_since(0)
-        await self._access.learn(_rights(changes.rows))
+        await self._access.learn(_list_rights(changes.rows))
         self._epoch, self._is_begun = self._access.epoch, True
-        return [*self._statuses(), *self._events(changes, is_first=True)]
+        return [*self._build_status_events(), *self._build_row_events(changes, is_first=True)]
 
-    def _statuses(self) -> Sequence[bytes]:
+    def _build_status_events(self) -> Sequence[bytes]:
         said = orjson.dumps(self._status())
         if said == self._said:
             return ()
         self._said = said
         return [format_event("status", said)]
 
-    def _events(self, changes: BoardChanges, *, is_first: bool) -> Sequence[bytes]:
+    def _build_row_events(self, changes: BoardChanges, *, is_first: bool) -> Sequence[bytes]:
         self._version = changes.version
         rows = [row for row in changes.rows if self._may_see(row)]
         gone = [row.id for row in changes.gone if self._may_see(row)]
         events = [format_event("reset", b"{}")] if changes.is_all else []
-        events += [format_event("rows", b"[" + b",".join(part) + b"]") for part in _portions(rows)]
+        events += [format_event("rows", b"[" + b",".join(part) + b"]") for part in _split_rows(rows)]
         if gone:
             events.append(format_event("gone", orjson.dumps(gone)))
         if self._is_synced and (events or is_first):
             return [*events, self._mark()]
-        return [*events, *self._synced()]
+        return [*events, *self._build_synced_event()]
 
-    def _synced(self) -> Sequence[bytes]:
+    def _build_synced_event(self) -> Sequence[bytes]:
         """Return the event that reports that the page is complete; nothing if it was sent before."""
         if self._is_synced or not self._is_read():
             return ()
@@ -181,11 +181,11 @@ class RowStream:
         return not row.resource or self._access.may_see(row.resource, row.namespace)
 
 
-def _rights(rows: Iterable[Row]) -> set[tuple[str, str]]:
+def _list_rights(rows: Iterable[Row]) -> set[tuple[str, str]]:
     return {(row.resource, row.namespace) for row in rows if row.resource}
 
 
-def _portions(rows: Sequence[Row]) -> Iterable[Sequence[bytes]]:
+def _split_rows(rows: Sequence[Row]) -> Iterable[Sequence[bytes]]:
     part: list[bytes] = []
     size = 0
     for row in rows:
@@ -198,7 +198,7 @@ def _portions(rows: Sequence[Row]) -> Iterable[Sequence[bytes]]:
         yield part
 
 
-def _version_of(last_id: str, prefix: str) -> int:
+def _parse_version(last_id: str, prefix: str) -> int:
     """Return the version that a browser has; 0 if the browser needs all rows."""
     begin, _, number = last_id.rpartition("-")
     with suppress(ValueError):

@@ -97,11 +97,11 @@ def build_verdict(explanation: Explanation) -> Verdict:
         headline=explanation.headline[:MOST_WORDS],
         rollback_to=explanation.rollback_to if is_of_template else 0,
         codes=tuple(dict.fromkeys(wait.code for wait in explanation.waits)),
-        part_codes=_part_codes(explanation),
+        part_codes=_list_part_codes(explanation),
     )
 
 
-def _part_codes(explanation: Explanation) -> tuple[str, ...]:
+def _list_part_codes(explanation: Explanation) -> tuple[str, ...]:
     """Return the code of the first cause, and the code of a failed run: see cli/insight/children.py."""
     ended = [Code.RUN_FAILED] if explanation.phase is Phase.FAILED else []
     return tuple(str(code) for code in (*(wait.code for wait in explanation.waits[:1]), *ended))

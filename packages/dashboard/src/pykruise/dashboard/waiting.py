@@ -50,7 +50,7 @@ def build_waiting_pod(
 ) -> PodRow | None:
     """Return the row of a waiting pod. `owner` is its workload, if known."""
     pod = view.to_document
-    cause = cause_of(pod, project_pod(view.raw), now=now, lifecycle=_lifecycle_of(owner))
+    cause = cause_of(pod, project_pod(view.raw), now=now, lifecycle=_find_lifecycle(owner))
     if cause is None:
         return None
     meta = pod["metadata"]
@@ -74,7 +74,7 @@ def build_waiting_pod(
     )
 
 
-def _lifecycle_of(owner: tuple[Resource, Document] | None) -> Lifecycle | None:
+def _find_lifecycle(owner: tuple[Resource, Document] | None) -> Lifecycle | None:
     if owner is None:
         return None
     for kind in list_known_kinds():

@@ -65,7 +65,7 @@ async def answer_what_if(
     return WhatIfAnswer(
         lines=tuple(lines[:MOST_LINES]),
         command=plan_command(kind.resource, namespace, name, sets),
-        chart=_data_url(draw_svg_chart(f"{namespace}/{name}", played)) if has_chart and played else "",
+        chart=_build_data_url(draw_svg_chart(f"{namespace}/{name}", played)) if has_chart and played else "",
         chart_text=tuple(draw_terminal_chart(played)) if has_chart and played else (),
     )
 
@@ -77,7 +77,7 @@ def plan_command(resource: Resource, namespace: str, name: str, sets: Sequence[s
     return f"kubectl kruise plan {shlex.join(words)}"
 
 
-def _data_url(svg: str) -> str:
+def _build_data_url(svg: str) -> str:
     return f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}"
 
 

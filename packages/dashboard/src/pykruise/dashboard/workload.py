@@ -138,18 +138,18 @@ def head(resource: Resource, document: Document, *, current: Document | None) ->
     shown = find_shown(resource.group, resource.kind)
     body = Head(
         row=row_of(resource, document, current=current),
-        conditions=_conditions(document),
+        conditions=_list_conditions(document),
         actions=actions_of(resource, document),
-        what_if=_what_if(resource, document),
+        what_if=_list_what_if_fields(resource, document),
         is_per_node=shown is not None and shown.is_per_node,
         has_pods=shown is None or bool(shown.templates) or shown.pods != "owned",
         is_explained=find_explained_kind(resource) is not None,
-        yaml=_yaml(document),
+        yaml=_format_yaml(document),
     )
-    return _part("head", resource, document, body)
+    return _build_part("head", resource, document, body)
 
 
-def _part(name: str, resource: Resource, document: Document, body: msgspec.Struct) -> PagePart:
+def _build_part(name: str, resource: Resource, document: Document, body: msgspec.Struct) -> PagePart:
     return PagePart(
         id=name,
         resource=str(resource),
@@ -158,7 +158,7 @@ def _part(name: str, resource: Resource, document: Document, body: msgspec.Struc
     )
 
 
-def _conditions(document: Document) -> tuple[ShownCondition, ...]:
+def _list_conditions(document: Document) -> tuple[ShownCondition, ...]:
     return tuple(
         ShownCondition(
             type=str(condition.get("type")),
@@ -174,12 +174,12 @@ def _conditions(document: Document) -> tuple[ShownCondition, ...]:
 MOST_YAML: Final = 60_000
 
 
-def _yaml(document: Document) -> str:
+def _format_yaml(document: Document) -> str:
     text = format_document(document, "yaml")
     return text if len(text) <= MOST_YAML else ""
 
 
-def _what_if(resource: Resource, document: Document) -> tuple[tuple[str, str, str], ...]:
+def _list_what_if_fields(resource: Resource, document: Document) -> tuple[tuple[str, str, str], ...]:
     kind = find(resource.kind.lower())
     if kind is None or kind.resource != resource or kind.insight is None or kind.shown is None:
         return ()
@@ -189,7 +189,9 @@ def _what_if(resource: Resource, document: Document) -> tuple[tuple[str, str, st
         for container in containers or ()
         if isinstance(container, Mapping) and "name" in container
     ]
-    fields = [(name, name, _shown(field.read_value(document))) for name, field in kind.shown.fields.items()]
+    fields = [
+        (name, name, _format_value(field.read_value(document))) for name, field in kind.shown.fields.items()
+    ]
     return (*images, *fields)
 
 
@@ -197,7 +199,7 @@ _ALL: Final = 2**31 - 1
 """Default of some number fields, where it means "no limit"."""
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if value is None or value == _ALL:
         return ""
     return str(value).lower() if isinstance(value, bool) else str(value)[:MOST_WORDS]
@@ -231,8 +233,8 @@ def build_pods_part(
     """
     groups = []
     left = MOST_PODS
-    for group in _groups_of(document, revisions, pods):
-        shown = [_pod_line(pod, now) for pod in group.pods[:left]]
+    for group in _group_pods(document, revisions, pods):
+        shown = [_build_pod_line(pod, now) for pod in group.pods[:left]]
         left -= len(shown)
         groups.append(
             PodsOfRevision(
@@ -247,7 +249,7 @@ def build_pods_part(
     return PagePart(id="pods", resource="pods", namespace=namespace, body=body)
 
 
-def _groups_of(
+def _group_pods(
     document: Document, revisions: Sequence[Revision], pods: Sequence[Document]
 ) -> list[RevisionGroup]:
     shown = shown_of(document)
@@ -278,17 +280,17 @@ def _is_named_in(text: str, name: str) -> bool:
 _SUBSET_LABEL: Final = "apps.kruise.io/subset-name"
 
 
-def _pod_line(pod: Document, now: Instant) -> PodLine:
+def _build_pod_line(pod: Document, now: Instant) -> PodLine:
     meta = pod["metadata"]
     cause = find_cause_if_down(pod, encode(pod), now)
-    container, ended, last = _last_end(pod)
+    container, ended, last = _find_last_end(pod)
     return PodLine(
         name=meta["name"],
         namespace=meta.get("namespace", ""),
         state=state_of(pod),
         ready=format_ready_count(pod),
         node=str((pod.get("spec") or {}).get("nodeName") or ""),
-        subset=_subset_of(meta),
+        subset=_find_subset_name(meta),
         created=str(meta.get("creationTimestamp") or ""),
         restarts=restarts_of(pod),
         look=look_of(pod, needs_a_person=cause is not None and cause.code in NEEDS_A_PERSON),
@@ -325,7 +327,7 @@ def look_of(pod: Document, *, needs_a_person: bool) -> str:
     return "ready" if _serves(pod) else "starting"
 
 
-def _last_end(pod: Document) -> tuple[str, str, str]:
+def _find_last_end(pod: Document) -> tuple[str, str, str]:
     """Return the container that ended last, how it ended, and its last lines. If no container has ended, return the
     first one.
     """
@@ -343,7 +345,7 @@ def _last_end(pod: Document) -> tuple[str, str, str]:
     return name, said, str(ended.get("message") or "")[-MOST_WORDS:]
 
 
-def _subset_of(meta: Mapping[str, Any]) -> str:
+def _find_subset_name(meta: Mapping[str, Any]) -> str:
     if result := (meta.get("labels") or {}).get(_SUBSET_LABEL):
         return str(result)
     text = (meta.get("annotations") or {}).get(MATCHED_SPREAD_ANNOTATION)

@@ -55,7 +55,7 @@ def decode(raw: bytes | msgspec.Raw) -> Document:
     except orjson.JSONDecodeError as err:
         raise ValueError(f"not a JSON document: {err}") from err
     if not isinstance(value, dict):
-        raise ValueError(f"not a JSON document: expected an object, got {_json_type(value)}")
+        raise ValueError(f"not a JSON document: expected an object, got {_describe_json_type(value)}")
     return value
 
 
@@ -167,7 +167,7 @@ def is_same(left: Any, right: Any) -> bool:
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 
 
-def _json_type(value: object) -> str:
+def _describe_json_type(value: object) -> str:
     match value:
         case None:
             return "null"

@@ -324,11 +324,11 @@ def _retry_after(status: ErrorStatus, headers: Mapping[str, str]) -> float | Non
     text = headers.get("retry-after", "")
     if text.isascii() and text.isdecimal():
         digits = text.lstrip("0")
-        return _bounded_wait_s(int(digits or "0")) if len(digits) < _MOST_DIGITS else LONGEST_WAIT_S
+        return _limit_wait_s(int(digits or "0")) if len(digits) < _MOST_DIGITS else LONGEST_WAIT_S
     if status.details and status.details.retry_after_seconds > 0:
-        return _bounded_wait_s(status.details.retry_after_seconds)
+        return _limit_wait_s(status.details.retry_after_seconds)
     return None
 
 
-def _bounded_wait_s(seconds: int) -> float:
+def _limit_wait_s(seconds: int) -> float:
     return float(min(seconds, int(LONGEST_WAIT_S)))

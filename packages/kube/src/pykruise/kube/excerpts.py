@@ -43,7 +43,7 @@ def shorten_messages(value: Any) -> Any:
     """Return a JSON value with shortened messages at any depth; the value itself when no message is too long."""
     match value:
         case Mapping():
-            items = {name: _short_item(str(name), item) for name, item in value.items()}
+            items = {name: _shorten_item(str(name), item) for name, item in value.items()}
             return items if any(items[name] is not item for name, item in value.items()) else value
         case list() | tuple():
             parts = [shorten_messages(item) for item in value]
@@ -52,7 +52,7 @@ def shorten_messages(value: Any) -> Any:
             return value
 
 
-def _short_item(name: str, item: Any) -> Any:
+def _shorten_item(name: str, item: Any) -> Any:
     if isinstance(item, str):
         return excerpt(item) if name.lower().endswith(_TOLD) else item
     return shorten_messages(item)
@@ -85,7 +85,7 @@ def fit_status(status: dict[str, Any]) -> dict[str, Any]:
     """
     short: dict[str, Any] = shorten_messages(status)
     entries = {name: value for name, value in short.items() if name != _OWN}
-    told = [size for name, value in entries.items() for size in _told_sizes(name, value, depth=0)]
+    told = [size for name, value in entries.items() for size in _list_message_sizes(name, value, depth=0)]
     length = next(
         (length for length in _LENGTHS if sum(min(length, size) for size in told) <= MOST_TOLD), _LENGTHS[-1]
     )
@@ -93,7 +93,7 @@ def fit_status(status: dict[str, Any]) -> dict[str, Any]:
     return fitting
 
 
-def _told_sizes(name: str, value: Any, depth: int) -> Iterator[int]:
+def _list_message_sizes(name: str, value: Any, depth: int) -> Iterator[int]:
     """Yield the size in bytes of each message in an entry of the status; messages of the status itself do not count."""
     match value:
         case str():
@@ -101,10 +101,10 @@ def _told_sizes(name: str, value: Any, depth: int) -> Iterator[int]:
                 yield len(value.encode("utf-8", "surrogatepass"))
         case Mapping():
             for key, item in value.items():
-                yield from _told_sizes(str(key), item, depth + 1)
+                yield from _list_message_sizes(str(key), item, depth + 1)
         case list() | tuple():
             for item in value:
-                yield from _told_sizes("", item, depth + 1)
+                yield from _list_message_sizes("", item, depth + 1)
         case _:
             return
 

@@ -59,7 +59,7 @@ def namespace_of(child: Child, owner: DocumentView) -> str:
 
 def build_child_document(child: Child, resource: Resource, owner: DocumentView) -> Document:
     """Return the document with which the child is created. `resource`: resource of the owner."""
-    wanted = _wanted(child)
+    wanted = _build_wanted(child)
     metadata = {
         **wanted["metadata"],
         "name": child.name,
@@ -73,18 +73,18 @@ def build_child_document(child: Child, resource: Resource, owner: DocumentView) 
 
 def patch_of(child: Child, stored: DocumentView) -> Document | None:
     """Return the merge patch that changes the stored child to the wanted one; None: nothing differs."""
-    aimed = _aim(stored.doc, _wanted(child), _applied_fields(stored))
+    aimed = _merge_wanted(stored.doc, _build_wanted(child), _read_applied_fields(stored))
     return diff_merge(stored.doc, aimed) or None
 
 
-def _wanted(child: Child) -> Document:
-    fields = msgspec.json.encode(_names_in(child.body), order="sorted").decode()
+def _build_wanted(child: Child) -> Document:
+    fields = msgspec.json.encode(_list_names(child.body), order="sorted").decode()
     metadata = child.body.get("metadata") or {}
     annotations = {**(metadata.get("annotations") or {}), APPLIED_FIELDS: fields}
     return {**child.body, "metadata": {**metadata, "annotations": annotations}}
 
 
-def _applied_fields(stored: DocumentView) -> Mapping[str, Any]:
+def _read_applied_fields(stored: DocumentView) -> Mapping[str, Any]:
     try:
         fields = msgspec.json.decode(stored.annotations.get(APPLIED_FIELDS) or "{}")
     except msgspec.DecodeError:
@@ -92,23 +92,23 @@ def _applied_fields(stored: DocumentView) -> Mapping[str, Any]:
     return fields if isinstance(fields, dict) else {}
 
 
-def _names_in(value: Any) -> Any:
+def _list_names(value: Any) -> Any:
     """Return the value's field names, with None instead of each plain value."""
     if isinstance(value, Mapping):
-        return {name: _names_in(item) for name, item in value.items()}
+        return {name: _list_names(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_names_in(item) for item in value]
+        return [_list_names(item) for item in value]
     return None
 
 
-def _aim(stored: Mapping[str, Any], wanted: Mapping[str, Any], before: Any) -> Document:
+def _merge_wanted(stored: Mapping[str, Any], wanted: Mapping[str, Any], before: Any) -> Document:
     """Return the stored document with the wanted fields. `before`: names of the fields that were wanted last time."""
     named = before if isinstance(before, Mapping) else {}
     result = {name: value for name, value in stored.items() if name in wanted or name not in named}
     for name, value in wanted.items():
         old = stored.get(name)
         if isinstance(value, Mapping) and isinstance(old, Mapping):
-            result[name] = _aim(old, value, named.get(name))
+            result[name] = _merge_wanted(old, value, named.get(name))
         elif not (_is_named_alike(value, named.get(name)) and _holds(old, value)):
             result[name] = value
     return result
@@ -116,7 +116,7 @@ def _aim(stored: Mapping[str, Any], wanted: Mapping[str, Any], before: Any) -> D
 
 def _is_named_alike(value: Any, before: Any) -> bool:
     """Whether a list has the fields that it had last time, so that no field must be removed from its items."""
-    return not isinstance(value, list | tuple) or _names_in(value) == before
+    return not isinstance(value, list | tuple) or _list_names(value) == before
 
 
 def _holds(stored: Any, wanted: Any) -> bool:

@@ -56,8 +56,8 @@ def operator(
     """
     if finalizer and "/" not in finalizer:
         raise ValueError(f"finalizer {finalizer!r}: write a domain and a name, such as example.com/site")
-    views = _views_of(resource)
-    owned = tuple((child, _views_of(child)) for child in dict.fromkeys(owns))
+    views = _make_views(resource)
+    owned = tuple((child, _make_views(child)) for child in dict.fromkeys(owns))
     kit = _Kit(resource=resource, plan=plan, finalize=finalize, finalizer=finalizer, owned=owned)
     control = Control(
         name=name or resource.plural,
@@ -73,7 +73,7 @@ def operator(
 
 
 @cache
-def _views_of(resource: Resource) -> Views[DocumentView]:
+def _make_views(resource: Resource) -> Views[DocumentView]:
     """Return the views of a resource: operators of one program share its cache."""
     return make_object_views(resource)
 
@@ -109,7 +109,7 @@ class _Kit(msgspec.Struct, frozen=True, kw_only=True):
         plan = self._to_plan(observed, desired, first=())
         if plan.stages or plan.waiting is not None:
             return plan
-        wanted = {_identity(child, observed.object) for child in desired.children}
+        wanted = {_build_identity(child, observed.object) for child in desired.children}
         left = [
             f"{resource.kind} {view.name}"
             for resource, views in observed.owned.items()
@@ -122,30 +122,32 @@ class _Kit(msgspec.Struct, frozen=True, kw_only=True):
             )
             reason = Reason(DesiredReason.CHILDREN_TERMINATING, message)
             return msgspec.structs.replace(plan, waiting=reason)
-        step = self._finalizer_step(
+        step = self._plan_finalizers(
             observed.object,
             [name for name in observed.object.finalizers if name != self.finalizer],
             because="everything that the object owned is deleted",
         )
-        return msgspec.structs.replace(plan, stages=(_stage("remove the finalizer", [step]),), status=None)
+        return msgspec.structs.replace(
+            plan, stages=(_build_stage("remove the finalizer", [step]),), status=None
+        )
 
     def _add_finalizer(self, view: DocumentView) -> tuple[Stage, ...]:
         if not self.finalizer or self.finalizer in view.finalizers:
             return ()
         names = [*view.finalizers, self.finalizer]
-        step = self._finalizer_step(
+        step = self._plan_finalizers(
             view, names, because="the deletion of the object must wait for the objects that it owns"
         )
-        return (_stage("add the finalizer", [step]),)
+        return (_build_stage("add the finalizer", [step]),)
 
-    def _finalizer_step(self, view: DocumentView, names: Sequence[str], *, because: str) -> Step:
+    def _plan_finalizers(self, view: DocumentView, names: Sequence[str], *, because: str) -> Step:
         body = {"metadata": {"finalizers": list(names)}}
         # The patch replaces a list that other controllers write too.
         return Step(action=patch_object(self.resource, view, body, unchanged=True), because=because)
 
     def _to_plan(self, observed: Observed, desired: Desired, *, first: tuple[Stage, ...]) -> Plan:
         view = observed.object
-        children = {_identity(child, view): child for child in desired.children}
+        children = {_build_identity(child, view): child for child in desired.children}
         waiting, notes = desired.waiting, list(desired.events)
         writes: list[Step] = []
         owned = {(resource, item.key): item for resource, views in observed.owned.items() for item in views}
@@ -158,11 +160,11 @@ class _Kit(msgspec.Struct, frozen=True, kw_only=True):
                 waiting = _name_taken(resource, other)
                 notes.append(_note_of(waiting))
             elif (action := self._write_of(child, key, view, stored)) is not None:
-                writes.append(_step_of(action, resource, child.name))
-        unwanted = list(_unwanted(observed, children))
-        stages = [*first, *([_stage("write children", writes)] if writes else ())]
+                writes.append(_build_step(action, resource, child.name))
+        unwanted = list(_plan_deletions(observed, children))
+        stages = [*first, *([_build_stage("write children", writes)] if writes else ())]
         if unwanted:
-            stages.append(_stage("delete children", unwanted))
+            stages.append(_build_stage("delete children", unwanted))
         again_s = desired.requeue_after_s
         if waiting is not None and waiting.code == DesiredReason.NAME_TAKEN:
             again_s = _TAKEN_AGAIN_S if again_s is None else min(again_s, _TAKEN_AGAIN_S)
@@ -185,11 +187,11 @@ class _Kit(msgspec.Struct, frozen=True, kw_only=True):
         return patch_object(child.resource, stored, patch, patch_type=PatchType.MERGE)
 
 
-def _identity(child: Child, owner: DocumentView) -> tuple[Resource, Key]:
+def _build_identity(child: Child, owner: DocumentView) -> tuple[Resource, Key]:
     return child.resource, Key(namespace_of(child, owner), child.name)
 
 
-def _unwanted(observed: Observed, children: Mapping[tuple[Resource, Key], Child]) -> Iterator[Step]:
+def _plan_deletions(observed: Observed, children: Mapping[tuple[Resource, Key], Child]) -> Iterator[Step]:
     for resource, views in observed.owned.items():
         for view in views:
             if (resource, view.key) in children or view.is_deleting:
@@ -201,7 +203,7 @@ def _unwanted(observed: Observed, children: Mapping[tuple[Resource, Key], Child]
             )
 
 
-def _step_of(action: Action, resource: Resource, name: str) -> Step:
+def _build_step(action: Action, resource: Resource, name: str) -> Step:
     verb = "created" if isinstance(action, Create) else "changed"
     return Step(
         action=action,
@@ -210,7 +212,7 @@ def _step_of(action: Action, resource: Resource, name: str) -> Step:
     )
 
 
-def _stage(purpose: str, steps: Sequence[Step]) -> Stage:
+def _build_stage(purpose: str, steps: Sequence[Step]) -> Stage:
     chains = tuple(Chain(subject=step.action.key.name, steps=(step,)) for step in steps)
     return Stage(purpose=purpose, chains=chains, is_independent=True)
 

@@ -175,7 +175,7 @@ async def serve(
         stop_on_signals(operator.stop)
         on_start(operator)
         host = urlsplit(connection.server).netloc
-        await run_beside_servers(operator.run(), _servers(operator, metered, host, settings))
+        await run_beside_servers(operator.run(), _make_servers(operator, metered, host, settings))
 
 
 def _own_namespace() -> str:
@@ -230,7 +230,7 @@ def _stamp(folder: Path) -> tuple[int, ...]:
         return ()
 
 
-def _servers(
+def _make_servers(
     operator: Operator, metered: MeteredTransport, host: str, settings: Settings
 ) -> list[PlainServer]:
     servers = []
@@ -242,7 +242,10 @@ def _servers(
         paths = {"/metrics": make_metrics_responder(registry)}
         servers.append(PlainServer("metrics", settings.metrics_bind_address, paths))
     if settings.health_probe_bind_address is not None:
-        checks = {"caches-synced": lambda: _cache_problems(operator), "shutdown": lambda: _end_of(operator)}
+        checks = {
+            "caches-synced": lambda: _list_cache_problems(operator),
+            "shutdown": lambda: _end_of(operator),
+        }
         answers = {
             "/healthz": make_responder("healthz", {"ping": lambda: ()}),
             "/readyz": make_responder("readyz", checks),
@@ -251,7 +254,7 @@ def _servers(
     return servers
 
 
-def _cache_problems(operator: Operator) -> Sequence[str]:
+def _list_cache_problems(operator: Operator) -> Sequence[str]:
     return () if operator.sources.synced else ("not all caches are filled yet",)
 
 

@@ -42,7 +42,7 @@ def validating(
         causes = check(request.object, request.old_object)
         return AdmissionAnswer(refusal=build_refusal(resource, request.name, causes)) if causes else ALLOWED
 
-    return _rule(resource, review, path=path or f"/validate-{resource.plural}", mutating=False)
+    return _build_rule(resource, review, path=path or f"/validate-{resource.plural}", mutating=False)
 
 
 def defaulting(resource: Resource, default: Callable[[Document], None], *, path: str = "") -> ReviewRule:
@@ -57,7 +57,7 @@ def defaulting(resource: Resource, default: Callable[[Document], None], *, path:
         default(document)
         return AdmissionAnswer(object=document)
 
-    return _rule(resource, review, path=path or f"/default-{resource.plural}", mutating=True)
+    return _build_rule(resource, review, path=path or f"/default-{resource.plural}", mutating=True)
 
 
 def webhook_configurations(
@@ -76,7 +76,7 @@ def webhook_configurations(
         ("ValidatingWebhookConfiguration", False),
     ):
         entries = [
-            rule.to_document(_client_config(rule.path, ca=ca, url=url, service=service))
+            rule.to_document(_build_client_config(rule.path, ca=ca, url=url, service=service))
             for rule in webhooks
             if rule.mutating == is_mutating
         ]
@@ -86,7 +86,7 @@ def webhook_configurations(
     return result
 
 
-def _client_config(path: str, *, ca: bytes, url: str, service: str) -> Mapping[str, Any]:
+def _build_client_config(path: str, *, ca: bytes, url: str, service: str) -> Mapping[str, Any]:
     bundle = base64.b64encode(ca).decode()
     if url:
         return {"url": url.rstrip("/") + path, "caBundle": bundle}
@@ -94,7 +94,7 @@ def _client_config(path: str, *, ca: bytes, url: str, service: str) -> Mapping[s
     return {"service": {"namespace": namespace, "name": name, "path": path}, "caBundle": bundle}
 
 
-def _rule(resource: Resource, review: Any, *, path: str, mutating: bool) -> ReviewRule:
+def _build_rule(resource: Resource, review: Any, *, path: str, mutating: bool) -> ReviewRule:
     rule = ResourceRule(
         groups=(resource.group,),
         versions=(resource.version,),

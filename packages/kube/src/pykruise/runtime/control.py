@@ -40,7 +40,7 @@ class Snapshot(Protocol):
     def now(self) -> Instant: ...
 
 
-def _no_status(snapshot: Any, plan: Plan, failure: Failure) -> Document | None:
+def _omit_status(snapshot: Any, plan: Plan, failure: Failure) -> Document | None:
     """Return None: the status does not show a failed write; an event reports it."""
     return None
 
@@ -89,7 +89,7 @@ class Control(msgspec.Struct, frozen=True, kw_only=True):
     """Returns the object's view in a snapshot."""
     plan: Callable[[Any], Plan]
     """Decides. The same snapshot gives the same plan."""
-    failed: Callable[[Any, Plan, Failure], Document | None] = _no_status
+    failed: Callable[[Any, Plan, Failure], Document | None] = _omit_status
     """Returns the status to report after a failed write; None: the plan's status. It is not called for a write that
     failed only because the cluster had changed since the snapshot (`Failure.is_stale`).
     """

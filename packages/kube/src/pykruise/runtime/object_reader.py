@@ -66,7 +66,7 @@ class LiveObjects(Generic[T]):
             self._resource,
             view.namespace,
             view.name,
-            _conditional(view, patch),
+            _build_conditional_patch(view, patch),
             patch_type=PatchType.MERGE,
             subresource="status",
         )
@@ -135,7 +135,7 @@ class CachedObjects(LiveObjects[T]):
         raw = await self._writer.patch(
             self._resource,
             Key(view.namespace, view.name),
-            _conditional(view, patch),
+            _build_conditional_patch(view, patch),
             patch_type=PatchType.MERGE,
             subresource="status",
             uid=view.uid,
@@ -152,5 +152,5 @@ class CachedObjects(LiveObjects[T]):
         return not self.cache.synced or self.cache.is_connected
 
 
-def _conditional(view: Projected, patch: Document) -> Document:
+def _build_conditional_patch(view: Projected, patch: Document) -> Document:
     return {"metadata": {"uid": view.uid, "resourceVersion": str(view.resource_version)}, **patch}

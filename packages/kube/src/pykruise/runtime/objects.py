@@ -170,7 +170,7 @@ class Seen(msgspec.Struct, frozen=True):
     now: Instant
 
 
-async def _seen(view: DocumentView, read: Read[Any]) -> Seen:
+async def _read_seen(view: DocumentView, read: Read[Any]) -> Seen:
     return Seen(view, read.now())
 
 
@@ -184,7 +184,7 @@ def control_of(resource: Resource, plan: Callable[[Seen], Plan], *, name: str = 
         component=name or resource.plural,
         objects=views,
         wakes=lambda _: (wake_itself(views),),
-        snapshot=_seen,
+        snapshot=_read_seen,
         object_of=lambda seen: seen.object,
         plan=plan,
     )

@@ -253,7 +253,7 @@ class Operator:
                 term.create_task(self.elector.run(), name="election")
                 term.create_task(self._hand_over.run(), name="hand-over")
             for running in self._running:
-                term.create_task(self._work(running, self._hand_over), name=running.name)
+                term.create_task(self._run_controller(running, self._hand_over), name=running.name)
 
     # ── shared work ──────────────────────────────────────────────────────────
 
@@ -263,7 +263,7 @@ class Operator:
         await self._is_ready()
         async with asyncio.TaskGroup() as tasks:
             for running in self._running:
-                tasks.create_task(self._work(running, None), name=running.name)
+                tasks.create_task(self._run_controller(running, None), name=running.name)
             await membership.run(self._serve_slot)
 
     async def _serve_slot(self, slot: HeldSlot) -> Mapping[str, int] | None:
@@ -290,7 +290,7 @@ class Operator:
         await hand_over.wait(self.sources.find_cache(views) for views in running.reads)
         await keys.open(share, running.name)
 
-    async def _work(self, running: _Running, hand_over: HandOver | None) -> None:
+    async def _run_controller(self, running: _Running, hand_over: HandOver | None) -> None:
         """Run one controller once its caches are synced and show the previous leader's writes."""
         await self.sources.wait_synced(running.needs)
         await self._is_ready()

@@ -254,7 +254,7 @@ class Reconciler:
         if self._rollouts is not None:
             self._rollouts.forget(key)
 
-    def _past_of(self, owner: ReconciledOwner) -> _Past:
+    def _find_past(self, owner: ReconciledOwner) -> _Past:
         return self._memories.find_memory(owner.key, owner.uid, _Past)
 
     async def _carry_out(self, read: Read[Any], snapshot: Any, plan: Plan) -> float | None:
@@ -264,7 +264,7 @@ class Reconciler:
         hold = self._brake.hold(owner.resource, owner.key, uid=owner.uid, generation=generation)
         if hold is not None and not owner.is_deleting:
             plan = hold_back(plan, hold)
-        past = self._past_of(owner)
+        past = self._find_past(owner)
         if not plan.stages:
             past.refused = None
         # The rejected write will be tried again, and may fail again: its reason stays until a plan has no failed write.
@@ -322,19 +322,19 @@ class Reconciler:
             await self._report_and_raise(snapshot, owner, plan, outcome.failure)
         # A status that cannot be written must not stop work on the pods; the error requeues the key.
         if report.failure is not None:
-            raise _error_of(report.failure) from report.failure.error
+            raise _build_error(report.failure) from report.failure.error
         if outcome.interrupted:
             return 0.0
         again_s = OPTIONAL_AGAIN_S if outcome.is_incomplete else None
         requeue_after_s = plan.requeue_after_s
         if requeue_after_s == 0.0 and report.due_in_s and not outcome.written:
             requeue_after_s = None  # a new plan would be the same now: plan again when the status is due
-        return _earlier_of(_earlier_of(requeue_after_s, report.due_in_s), again_s)
+        return _choose_earlier(_choose_earlier(requeue_after_s, report.due_in_s), again_s)
 
     def _tell(self, owner: ReconciledOwner, note: Note, count: int) -> None:
         """Record an event, unless the same one was recorded shortly before."""
         if note.again_after_s > 0:
-            known = self._past_of(owner).notes
+            known = self._find_past(owner).notes
             now = asyncio.get_running_loop().time()
             same = ((note.about or owner).uid, note.reason, note.same_as or note.message)
             if same in known and now - known[same] < note.again_after_s:
@@ -348,7 +348,7 @@ class Reconciler:
     def _log_failures(self, owner: ReconciledOwner, outcome: Outcome) -> None:
         """Log failed writes; at debug level when a failure with the same code was logged shortly before."""
         assert outcome.failure is not None
-        past, now = self._past_of(owner), asyncio.get_running_loop().time()
+        past, now = self._find_past(owner), asyncio.get_running_loop().time()
         code = outcome.failure.reason.code
         is_known = code == past.logged and now - past.logged_at < FAILURES_LOGGED_S
         if not is_known:
@@ -365,7 +365,7 @@ class Reconciler:
     async def _check_exists(self, owner: ReconciledOwner) -> None:
         """Check that the live owner exists. Raises ConflictError when it was deleted or replaced."""
         if not await self._executor_of(owner.key).is_there(owner.resource, owner.key, uid=owner.uid):
-            raise _conflict_error(f"{owner.resource.kind} {owner.key} ({owner.uid}) no longer exists")
+            raise _build_conflict_error(f"{owner.resource.kind} {owner.key} ({owner.uid}) no longer exists")
 
     async def _write(
         self, owner: ReconciledOwner, view: Any, plan: Plan, *, at_once: bool
@@ -387,7 +387,7 @@ class Reconciler:
 
     async def _execute(self, owner: ReconciledOwner, view: Any, plan: Plan) -> Outcome:
         loop = asyncio.get_running_loop()
-        past, started = self._past_of(owner), loop.time()
+        past, started = self._find_past(owner), loop.time()
         generation = getattr(view, "generation", 0)
         ramped_generation, ended = past.ramped
         is_same_spec = generation == ramped_generation and started - ended < RAMP_KEPT_S
@@ -411,7 +411,7 @@ class Reconciler:
     ) -> Never:
         if not failure.is_stale:
             await self._report_failure(snapshot, owner, plan, failure)
-        raise _error_of(failure) from failure.error
+        raise _build_error(failure) from failure.error
 
     async def _report_failure(
         self, snapshot: Any, owner: ReconciledOwner, plan: Plan, failure: Failure
@@ -420,7 +420,7 @@ class Reconciler:
         status = reported if reported is not None else plan.status
         holds_back = reported is not None or failure.purpose not in self._control.unreported
         waiting = failure.reason if holds_back else plan.waiting
-        past = self._past_of(owner)
+        past = self._find_past(owner)
         past.refused = failure.reason if holds_back else None
         if holds_back and not failure.step.notes_when_failed:
             self._tell(owner, _note_of(failure), 1)
@@ -441,7 +441,7 @@ class Reconciler:
 
         Each of these writes changes the status again, so an earlier report would cost a request and delay them.
         """
-        past = self._past_of(owner)
+        past = self._find_past(owner)
         if past.owed_since is None:
             past.owed_since = asyncio.get_running_loop().time()
         try:
@@ -460,9 +460,9 @@ class Reconciler:
         is_busy: bool = False,
     ) -> "_Report":
         """Write the status when it differs and its pace allows a write."""
-        self._past_of(owner).owed_since = None
+        self._find_past(owner).owed_since = None
         if status is None:
-            self._past_of(owner).own_owed_since = None
+            self._find_past(owner).own_owed_since = None
             return _Report()
         now = asyncio.get_running_loop().time()
         wanted = self._unkept.without(status, now=now)
@@ -474,12 +474,12 @@ class Reconciler:
             wanted=wanted,
             resource_version=owner.resource_version if owner.is_guarded else "",
         )
-        past = self._past_of(owner)
+        past = self._find_past(owner)
         if patch is None:
             past.own_owed_since = None
             past.reported = max(past.reported, past.milestone)
             return _Report()
-        patience_s = 0.0 if at_once else self._patience_s(owner, status)
+        patience_s = 0.0 if at_once else self._compute_patience_s(owner, status)
         if patience_s > 0:
             return _Report(due_in_s=patience_s)
         pace = self._busy_pace if is_busy else self._pace
@@ -500,9 +500,9 @@ class Reconciler:
                 self._check_kstatus_kept(owner)
         return _Report(due_in_s=again_s, failure=outcome.failure)
 
-    def _patience_s(self, owner: ReconciledOwner, status: Document) -> float:
+    def _compute_patience_s(self, owner: ReconciledOwner, status: Document) -> float:
         """Seconds that the status may wait for another change to be written with it."""
-        past, now = self._past_of(owner), asyncio.get_running_loop().time()
+        past, now = self._find_past(owner), asyncio.get_running_loop().time()
         stored = owner.whole_status if self._reports_ready else owner.stored_status
         own, urgent = self._control.own_conditions, self._control.urgent_conditions
         if self._reports_ready:
@@ -628,14 +628,14 @@ def drop_creations(plan: Plan) -> Plan:
     for stage in plan.stages:
         if is_cut and not stage.regardless:
             continue
-        chains = tuple(chain for chain in stage.chains if not _creates(chain))
+        chains = tuple(chain for chain in stage.chains if not _has_creation(chain))
         is_cut = is_cut or len(chains) < len(stage.chains)
         if chains:
             stages.append(msgspec.structs.replace(stage, chains=chains))
     return msgspec.structs.replace(plan, stages=tuple(stages), requeue_after_s=None) if is_cut else plan
 
 
-def _creates(chain: Chain) -> bool:
+def _has_creation(chain: Chain) -> bool:
     return any(isinstance(step.action, Create) for step in chain.steps)
 
 
@@ -650,18 +650,18 @@ def _is_in_terminating(owner: ReconciledOwner, failure: Failure) -> bool:
     )
 
 
-def _error_of(failure: Failure) -> Exception:
-    return _stale_error_of(failure) if failure.is_stale else PlanFailedError(failure)
+def _build_error(failure: Failure) -> Exception:
+    return _build_stale_error(failure) if failure.is_stale else PlanFailedError(failure)
 
 
-def _stale_error_of(failure: Failure) -> ConflictError:
+def _build_stale_error(failure: Failure) -> ConflictError:
     """Return the error for a write that failed only because the cluster had changed since the snapshot. Nothing is
     wrong: the cache has the new state already, or receives it with the next event.
     """
-    return _conflict_error(f"{failure.step.action.key} has changed since the plan: {failure.error}")
+    return _build_conflict_error(f"{failure.step.action.key} has changed since the plan: {failure.error}")
 
 
-def _conflict_error(message: str) -> ConflictError:
+def _build_conflict_error(message: str) -> ConflictError:
     return ConflictError(ErrorStatus(code=409, reason="Conflict", message=message))
 
 
@@ -670,6 +670,6 @@ def _plan_of_patch(patch: Patch) -> Plan:
     return Plan(stages=(Stage(purpose=REPORT_STATUS, chains=(Chain(subject="", steps=(step,)),)),))
 
 
-def _earlier_of(first: float | None, second: float | None) -> float | None:
+def _choose_earlier(first: float | None, second: float | None) -> float | None:
     times = [time for time in (first, second) if time is not None]
     return min(times, default=None)

@@ -121,15 +121,15 @@ class RolloutMeter:
 
     def forget(self, key: Key) -> None:
         """Forget a deleted object."""
-        for known in self._known():
+        for known in self._list_known():
             known.pop(key, None)
 
     def clear(self) -> None:
         """Forget all objects: another manager reconciles them from now on."""
-        for known in self._known():
+        for known in self._list_known():
             known.clear()
 
-    def _known(self) -> tuple[dict[Key, Any], ...]:
+    def _list_known(self) -> tuple[dict[Key, Any], ...]:
         return (self._under_way, self._ready, self._waiting, self._causes, self._children)
 
     def _observe(self, result: Result, rollout: _Rollout, now: Instant) -> None:

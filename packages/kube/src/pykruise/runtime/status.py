@@ -69,7 +69,7 @@ def can_wait(
         rest = {name: value for name, value in status.items() if name != "conditions"}
         conditions = status.get("conditions") or ()
         kept = [condition for condition in conditions if condition.get("type") not in own]
-        alarms = [_alarm_of(condition) for condition in conditions if condition.get("type") in urgent]
+        alarms = [_read_alarm(condition) for condition in conditions if condition.get("type") in urgent]
         return rest, [*kept, *alarms]
 
     return bool(own) and essence(stored) == essence(wanted)
@@ -91,7 +91,7 @@ def _without_words(value: Any) -> Any:
     return value
 
 
-def _alarm_of(condition: Mapping[str, Any]) -> tuple[Any, ...]:
+def _read_alarm(condition: Mapping[str, Any]) -> tuple[Any, ...]:
     return condition.get("type"), condition.get("status"), condition.get("reason")
 
 

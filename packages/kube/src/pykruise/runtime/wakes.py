@@ -91,12 +91,12 @@ def wake_owner(
     enqueue.
     """
     if when is None:
-        return Wake(on=views, keys=lambda change, _: _owners_in(change, resource))
+        return Wake(on=views, keys=lambda change, _: _list_owners(change, resource))
     wanted = when
     return Wake(
         on=views,
         keys=lambda change, around: [
-            key for key in _owners_in(change, resource) if wanted(change, key, around)
+            key for key in _list_owners(change, resource) if wanted(change, key, around)
         ],
     )
 
@@ -140,12 +140,12 @@ def split_by_owner(change: Change[P]) -> tuple[P, ...]:
     return tuple(p for p in (old, new) if p is not None)
 
 
-def _owners_in(change: Change[P], resource: Resource) -> list[Key]:
+def _list_owners(change: Change[P], resource: Resource) -> list[Key]:
     """Return the keys of this kind's workloads that control the pod, or did before the change; each key once."""
-    return [key for p in split_by_owner(change) for key in _owner_in(p, resource)]
+    return [key for p in split_by_owner(change) for key in _find_owner(p, resource)]
 
 
-def _owner_in(pod: OwnedObject, resource: Resource) -> tuple[Key, ...]:
+def _find_owner(pod: OwnedObject, resource: Resource) -> tuple[Key, ...]:
     if pod.controller is None or not is_controller(pod.controller, resource):
         return ()
     return (Key(pod.namespace, pod.controller.name),)

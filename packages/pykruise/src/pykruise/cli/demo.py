@@ -84,7 +84,7 @@ class Result(msgspec.Struct, frozen=True):
 
 async def run_demo(*, step_timeout_s: float, manifest: Path | None = None) -> None:
     """Run the demo on a new cluster. Raises CommandError when a step is not done within `step_timeout_s` seconds."""
-    cloneset = _cloneset(manifest)
+    cloneset = _read_cloneset(manifest)
     console = Console()
     console.print("[bold]pykruise demo[/]: an API server, three nodes and the manager in this process\n")
     async with start_playground(ClusterSettings(nodes=3)) as place:
@@ -93,7 +93,7 @@ async def run_demo(*, step_timeout_s: float, manifest: Path | None = None) -> No
 
 async def play_demo(client: Client, writes: Callable[[], int], *, step_timeout_s: float) -> None:
     """Run the demo on a cluster with a running manager. `writes` returns the number of the manager's writes."""
-    await _run_steps(client, writes, _cloneset(None), Console(), step_timeout_s)
+    await _run_steps(client, writes, _read_cloneset(None), Console(), step_timeout_s)
 
 
 async def _run_steps(
@@ -104,7 +104,7 @@ async def _run_steps(
     await demo.print_summary(results)
 
 
-def _cloneset(manifest: Path | None) -> Object:
+def _read_cloneset(manifest: Path | None) -> Object:
     documents = (
         read_documents(manifest)
         if manifest
@@ -200,7 +200,7 @@ class _Demo:
                     break
                 if took > self._timeout_s:
                     raise CommandError(
-                        f"the step '{step.title}' did not finish within {self._timeout_s:g} s: {_reason_of(view)}"
+                        f"the step '{step.title}' did not finish within {self._timeout_s:g} s: {_describe_view(view)}"
                     )
                 await asyncio.sleep(POLL_S)
         self._console.print()
@@ -278,7 +278,7 @@ def _render_view(title: str, view: View, took: float) -> RenderableType:
     for name in ("ready", "starting", "leaving"):
         table.add_column(name, justify="right")
     for revision in sorted({_revision_of(pod) for pod in view.pods}):
-        states = [_state_of(pod) for pod in view.pods if _revision_of(pod) == revision]
+        states = [_compute_pod_state(pod) for pod in view.pods if _revision_of(pod) == revision]
         newest = revision == view.status.get("updateRevision")
         table.add_row(
             Text(revision, style="bold" if newest else ""),
@@ -292,7 +292,7 @@ def _render_view(title: str, view: View, took: float) -> RenderableType:
 _DOTS = {0: ("●", "green"), 1: ("○", "yellow"), 2: ("×", "red")}
 
 
-def _state_of(pod: Object) -> int:
+def _compute_pod_state(pod: Object) -> int:
     """State of a pod: 0 ready, 1 starting, 2 terminating."""
     if pod["metadata"].get("deletionTimestamp"):
         return 2
@@ -304,18 +304,18 @@ def _revision_of(pod: Object) -> str:
     return str(pod["metadata"].get("labels", {}).get("controller-revision-hash", "?"))
 
 
-def _reason_of(view: View) -> str:
+def _describe_view(view: View) -> str:
     """The most useful reason: a Failed condition, or the pods' states and the reason why one of them does not run."""
     for condition in view.status.get("conditions", ()):
         if condition["type"].startswith("Failed") and condition["status"] == "True":
             return f"{condition['type']}: {condition.get('message', '')}"
-    states = [_state_of(pod) for pod in view.pods]
+    states = [_compute_pod_state(pod) for pod in view.pods]
     counts = f"{format_count(states.count(0), 'pod')} ready, {states.count(1)} starting, {states.count(2)} terminating"
-    held = next((reason for pod in view.pods if (reason := _pod_wait(pod))), "")
+    held = next((reason for pod in view.pods if (reason := _describe_pod_wait(pod))), "")
     return f"{counts}; {held}" if held else counts
 
 
-def _pod_wait(pod: Object) -> str:
+def _describe_pod_wait(pod: Object) -> str:
     """Why a pod does not run, from the scheduler's condition or a waiting container; empty if there is no reason."""
     status = pod.get("status", {})
     name = pod["metadata"]["name"]

@@ -93,7 +93,7 @@ def join_findings(findings: Sequence[Finding]) -> list[Finding]:
         name, rest = _split_name(finding.what)
         groups.setdefault((finding.check, finding.level, rest, finding.fix), []).append(name)
     return [
-        Finding(check=check, level=level, what=_names_text(names, rest), fix=fix)
+        Finding(check=check, level=level, what=_format_names(names, rest), fix=fix)
         for (check, level, rest, fix), names in groups.items()
     ]
 
@@ -103,7 +103,7 @@ def _split_name(what: str) -> tuple[str, str]:
     return (name, rest) if rest else ("", what)
 
 
-def _names_text(names: Sequence[str], rest: str) -> str:
+def _format_names(names: Sequence[str], rest: str) -> str:
     if not names[0]:
         return rest
     shown = f"{', '.join(names[:3])} and {len(names) - 3} more" if len(names) > 4 else ", ".join(names)

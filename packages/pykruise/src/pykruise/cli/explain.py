@@ -463,13 +463,13 @@ def read_targets(targets: Sequence[str]) -> ExplainTargets:
         if not all("/" in target for target in targets):
             raise CommandLineError(f"{' '.join(targets)}: write TYPE/NAME for each object, or TYPE NAME…")
         return ExplainTargets(single=tuple(_parse_target(target) for target in targets))
-    kinds = _kinds_of(targets[0])
+    kinds = _find_kinds(targets[0])
     if len(targets) == 1:
         return ExplainTargets(kinds=kinds, is_all=targets[0] == "all")
     return ExplainTargets(single=tuple((kind, name) for kind in kinds for name in targets[1:]))
 
 
-def _kinds_of(words: str) -> tuple[Kind | None, ...]:
+def _find_kinds(words: str) -> tuple[Kind | None, ...]:
     if words == "all":
         return tuple(list_known_kinds())
     return tuple(None if word.lower() in POD_NAMES else find_kind(word) for word in words.split(",") if word)

@@ -114,14 +114,14 @@ async def check_uninstall(*, kubeconfig: Path | None, context: str | None) -> No
         click.echo("nothing would be lost: no object of OpenKruise's kinds is in the cluster")
         return
     for loss in losses:
-        click.echo(_loss_line(loss))
+        click.echo(_format_loss(loss))
     kinds = ", ".join(loss.resource.plural for loss in losses)
     raise CommandError(
         f"there still exists some {kinds} in the cluster; deleting their CRDs deletes them, and the pods that they own"
     )
 
 
-def _loss_line(loss: Loss) -> str:
+def _format_loss(loss: Loss) -> str:
     names = ", ".join(loss.objects[:SHOWN])
     more = f" and {len(loss.objects) - SHOWN} more" if len(loss.objects) > SHOWN else ""
     return f"{loss.resource}: {len(loss.objects)} ({names}{more})"

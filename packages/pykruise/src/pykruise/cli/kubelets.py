@@ -164,7 +164,7 @@ async def take_off_not_ready(client: Client, names: Collection[str]) -> list[str
         tainted = [
             node
             for node in map(decode, (await client.list(NODES)).items)
-            if node["metadata"]["name"] in names and len(_other_taints(node)) < len(_taints_of(node))
+            if node["metadata"]["name"] in names and len(_list_other_taints(node)) < len(_taints_of(node))
         ]
         taken |= {node["metadata"]["name"] for node in tainted if await _remove_taint(client, node)}
         if taken.issuperset(node["metadata"]["name"] for node in tainted):
@@ -179,7 +179,7 @@ async def _remove_taint(client: Client, node: Document) -> bool:
     meta = node["metadata"]
     patch = {
         "metadata": {"resourceVersion": meta["resourceVersion"]},
-        "spec": {"taints": _other_taints(node) or None},
+        "spec": {"taints": _list_other_taints(node) or None},
     }
     try:
         await client.patch(NODES, "", meta["name"], patch, patch_type=PatchType.MERGE)
@@ -193,7 +193,7 @@ def _taints_of(node: Document) -> list[Document]:
     return taints
 
 
-def _other_taints(node: Document) -> list[Document]:
+def _list_other_taints(node: Document) -> list[Document]:
     return [taint for taint in _taints_of(node) if taint["key"] != NOT_READY]
 
 

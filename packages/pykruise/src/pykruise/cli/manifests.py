@@ -43,13 +43,13 @@ def load_documents(text: str, *, source: str) -> list[dict[str, Any]]:
         # If a text ends too early, the parser's mark is behind the last line.
         where = f"{source}, line {min(mark.line + 1, max(1, len(text.splitlines())))}" if mark else source
         raise CommandError(f"{where}: not valid YAML: {getattr(error, 'problem', None) or error}") from error
-    documents = [item for document in documents for item in _items(document)]
+    documents = [item for document in documents for item in _list_items(document)]
     for number, document in enumerate(documents, start=1):
         _check_document(document, where=f"{source}, document {number}")
     return documents
 
 
-def _items(document: Any) -> list[Any]:
+def _list_items(document: Any) -> list[Any]:
     """Items of a List, which `kubectl get -o yaml` prints for several objects; otherwise the document."""
     is_list = isinstance(document, dict) and document.get("kind") == "List"
     items = document.get("items") if is_list else None

@@ -113,7 +113,11 @@ async def run_plan(
     if output != "text":
         say(format_document([msgspec.to_builtins(item) for item in result], output))
     else:
-        say("\n\n".join(["\n".join(describe_forecast(item)) for item in result] + _ignored_lines(others)))
+        say(
+            "\n\n".join(
+                ["\n".join(describe_forecast(item)) for item in result] + _format_ignored_objects(others)
+            )
+        )
     return compute_exit_code(result)
 
 
@@ -278,7 +282,7 @@ def _is_built_in(document: Document) -> bool:
     return not slash or "." not in group or group.endswith(".k8s.io")
 
 
-def _ignored_lines(others: Sequence[Document]) -> list[str]:
+def _format_ignored_objects(others: Sequence[Document]) -> list[str]:
     names = ", ".join(f"{entry['kind']} {entry['metadata']['name']}" for entry in others)
     return [f"Not planned: {names}"] if others else []
 

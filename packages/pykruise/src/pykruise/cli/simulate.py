@@ -194,7 +194,7 @@ async def _simulate_rollouts(
     lines = report(names[0], played[0]) if len(played) == 1 else format_comparison(names, played)
     is_stuck = any(outcome_of(item) in ("stuck", "failed", "not over") for item in played)
     return SimulationResult(
-        text="\n".join([*lines, *_node_lines(given)]),
+        text="\n".join([*lines, *_format_created_nodes(given)]),
         documents=[
             {"change": n, "outcome": outcome_of(p), **msgspec.to_builtins(p)}
             for n, p in zip(names, played, strict=True)
@@ -215,7 +215,7 @@ class _Given(msgspec.Struct, frozen=True, kw_only=True):
 
 def _parse_given(name: str, documents: Sequence[Document], conditions: Conditions) -> _Given:
     """State before the change: a workload, objects of kinds that take part in pod admission, and nodes."""
-    beside = _admission_objects(documents)
+    beside = _select_admission_objects(documents)
     nodes, by_subset = read_nodes(documents), dict[str, list[str]]()
     if not nodes:
         united = [doc for doc in documents if is_of(find_kind(_UNITED), doc)]
@@ -231,7 +231,7 @@ def _parse_given(name: str, documents: Sequence[Document], conditions: Condition
 def _read_change(path: Path) -> _Given:
     """Read the objects of a change."""
     documents = _read_file(path)
-    beside = _admission_objects(documents)
+    beside = _select_admission_objects(documents)
     if len([entry for entry in beside if entry["kind"] == SIDECAR_SETS.kind]) > 1:
         raise CommandError(f"{path}: a change may contain at most one SidecarSet")
     return _Given(workload=_find_workload(str(path), documents, is_needed=not beside), beside=beside)
@@ -250,7 +250,7 @@ def _find_workload(name: str, documents: Sequence[Document], *, is_needed: bool)
     return result[0]
 
 
-def _admission_objects(documents: Sequence[Document]) -> tuple[Document, ...]:
+def _select_admission_objects(documents: Sequence[Document]) -> tuple[Document, ...]:
     """Objects of the kinds that take part in the admission of pods, and ConfigMaps and Secrets."""
     kinds = [kind for kind in map(find_kind, ATTACHED) if kind.pods is not None]
     return (
@@ -288,14 +288,14 @@ def _play_of(given: _Given, change: _Given, conditions: Conditions) -> Play:
         fail_share=share(conditions.fail_pod),
         takes_s=parse_span(conditions.takes, "--takes"),
         drains=tuple(drain_of(text, nodes) for text in conditions.drain),
-        node_changes=tuple(_node_changes(conditions, nodes)),
+        node_changes=tuple(_parse_node_changes(conditions, nodes)),
         outages=tuple(outage_of(text, given.nodes_for) for text in conditions.outage),
         seed=conditions.seed,
         settings=parse_settings(conditions.feature_gates, kubernetes=conditions.kubernetes),
     )
 
 
-def _node_lines(given: _Given) -> list[str]:
+def _format_created_nodes(given: _Given) -> list[str]:
     made = "; ".join(f"{', '.join(nodes)} for subset {name}" for name, nodes in given.nodes_for.items())
     return (
         [f"nodes               created for the simulation: {made} (a Node in -f stays unchanged)"]
@@ -353,7 +353,7 @@ def drain_of(text: str, nodes: Sequence[str]) -> Drain:
     return Drain(*_parse_node_time("--drain", text, nodes))
 
 
-def _node_changes(conditions: Conditions, nodes: Sequence[str]) -> Iterator[NodeChange]:
+def _parse_node_changes(conditions: Conditions, nodes: Sequence[str]) -> Iterator[NodeChange]:
     for text in conditions.join:
         node, at_s = _parse_node_time("--join", text, None)
         if node in nodes:
@@ -387,7 +387,7 @@ def _parse_begin(conditions: Conditions, now: Instant) -> Instant:
         ) from error
 
 
-def _clock_options(conditions: Conditions) -> dict[str, Any]:
+def _parse_clock_options(conditions: Conditions) -> dict[str, Any]:
     """Options for schedules, as fields of a ClockPlay."""
     return {
         "for_s": parse_seconds(conditions.lasts, "--for"),
@@ -418,7 +418,7 @@ async def _read_schedules(
             document,
             start=begin,
             settings=parse_settings(conditions.feature_gates, kubernetes=conditions.kubernetes),
-            **_clock_options(conditions),
+            **_parse_clock_options(conditions),
         )
         own = f"{name} ({document['metadata']['name']})" if len(schedules) > 1 else name
         plays.append((own, given if isinstance(given, ClockPlay) else ClockPlayed(refused=given)))
@@ -439,7 +439,7 @@ async def _read_live(
         key = Key(namespace, name)
         try:
             if isinstance(kind.insight, ClockInsight):
-                more = _clock_options(conditions)
+                more = _parse_clock_options(conditions)
                 return [], await build_live_play(client, kind, key, start=begin, settings=settings, **more)
             document = decode(await client.get(kind.resource, key.namespace, key.name))
         except NotFoundError as error:

@@ -112,7 +112,7 @@ def format_clock_report(name: str, given: ClockPlay, played: ClockPlayed) -> lis
     why = ", ".join(f"{code} {count}" for code, count in sorted(skips.items()))
     late = sum(start.late_s > 0 for start in starts)
     return [
-        f"{name}: {format_short_days(given.for_s)} from {_time_text(played.begin, zone)}: "
+        f"{name}: {format_short_days(given.for_s)} from {_format_time_in_zone(played.begin, zone)}: "
         f"{format_count(len(played.fates), 'time')}, {format_count(len(starts), 'starts', 'start')}, "
         f"{format_count(skips.total(), 'is', 'are')} skipped",
         "",
@@ -144,15 +144,15 @@ def _group_fates(fates: Sequence[TickFate]) -> Iterator[list[TickFate]]:
 def _group_line(group: Sequence[TickFate], zone: tzinfo) -> str:
     first, last = group[0], group[-1]
     if len(group) == 1:
-        return f"  {_time_text(first.tick, zone)}  {_fate_text(first, zone)}"
-    words = _fate_text(first, zone, many=True)
+        return f"  {_format_time_in_zone(first.tick, zone)}  {_format_fate(first, zone)}"
+    words = _format_fate(first, zone, many=True)
     return (
-        f"  {_time_text(first.tick, zone)} … {_time_text(last.tick, zone)}  "
+        f"  {_format_time_in_zone(first.tick, zone)} … {_format_time_in_zone(last.tick, zone)}  "
         f"{format_count(len(group), 'time')}: {words}"
     )
 
 
-def _fate_text(fate: TickFate, zone: tzinfo, *, many: bool = False) -> str:
+def _format_fate(fate: TickFate, zone: tzinfo, *, many: bool = False) -> str:
     if fate.do == "skip":
         return f"skipped: {fate.code}" if many else f"skipped: {fate.code}: {fate.why}"
     words = "start" if many else f"starts {fate.name}"
@@ -167,14 +167,14 @@ def _fate_text(fate: TickFate, zone: tzinfo, *, many: bool = False) -> str:
         "active": "still runs at the end",
     }
     return f"{words}; {ends[fate.ending]}" + (
-        f" {_clock_text(fate.ended, zone)}" if fate.ended and not many else ""
+        f" {_format_clock(fate.ended, zone)}" if fate.ended and not many else ""
     )
 
 
-def _clock_text(time: str, zone: tzinfo) -> str:
+def _format_clock(time: str, zone: tzinfo) -> str:
     return f"at {datetime.fromtimestamp(parse_time(time), zone):%H:%M:%S}"
 
 
-def _time_text(time: str, zone: tzinfo) -> str:
+def _format_time_in_zone(time: str, zone: tzinfo) -> str:
     moment = datetime.fromtimestamp(parse_time(time), zone)
     return time if zone is UTC else moment.isoformat()

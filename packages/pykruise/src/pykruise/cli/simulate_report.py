@@ -19,18 +19,18 @@ from pykruise.kube.values.durations import format_short_duration
 
 def report(name: str, played: Played, *, lines: int = 40) -> list[str]:
     """Timeline, chart and extremes of a rollout."""
-    timeline = _timeline_lines(played)
+    timeline = _format_timeline(played)
     shown = timeline[:lines]
     if len(timeline) > lines:
         shown.append(f"           … {len(timeline) - lines} more")
     return [
-        f"{name}: {_outcome_text(played)}",
+        f"{name}: {_format_outcome(played)}",
         "",
         *shown,
         "",
         *draw_terminal_chart(played),
         "",
-        *_fact_lines(played),
+        *_format_facts(played),
         *_wait_lines(played),
     ]
 
@@ -39,7 +39,7 @@ def format_comparison(names: Sequence[str], played: Sequence[Played]) -> list[st
     """Two rollouts under the same conditions: charts one below the other, extremes side by side."""
     lines: list[str] = []
     for name, part in zip(names, played, strict=True):
-        lines += [f"{name}: {_outcome_text(part)}", *draw_terminal_chart(part), ""]
+        lines += [f"{name}: {_format_outcome(part)}", *draw_terminal_chart(part), ""]
     rows: list[tuple[str, list[str]]] = [
         ("duration", [format_short_duration(item.duration_s) for item in played]),
         ("lowest available", [str(item.lowest_available) for item in played]),
@@ -66,7 +66,7 @@ def outcome_of(played: Played) -> str:
     return {"done": "complete", "paused": "paused"}.get(played.end.verdict, "stuck")
 
 
-def _outcome_text(played: Played) -> str:
+def _format_outcome(played: Played) -> str:
     """Outcome in one line. A rollout is complete although a partition keeps pods at the old revision."""
     if played.is_job and played.is_over:
         state = played.end.headline if played.end is not None else "finished and deleted"
@@ -84,7 +84,7 @@ def _wait_lines(played: Played) -> list[str]:
     return format_waits(played.end, now=0) if played.end is not None else []
 
 
-def _fact_lines(played: Played) -> list[str]:
+def _format_facts(played: Played) -> list[str]:
     if played.is_job:
         return [
             f"duration            {format_short_duration(played.duration_s)}",
@@ -99,12 +99,12 @@ def _fact_lines(played: Played) -> list[str]:
         f"pods                {_count_of(played, 'create')} created, {_count_of(played, 'delete')} deleted, "
         f"{_count_of(played, 'update in place')} updated in place"
         + (f", {upgraded} got new sidecars" if (upgraded := _count_of(played, "upgrade sidecars")) else ""),
-        *_subset_lines(played),
-        *_budget_lines(played),
+        *_format_subsets(played),
+        *_format_budgets(played),
     ]
 
 
-def _budget_lines(played: Played) -> list[str]:
+def _format_budgets(played: Played) -> list[str]:
     """Number of requests that budgets denied."""
     refused = ", ".join(
         f"{name} rejected {format_count(count, 'request')}" for name, count in sorted(played.kept.items())
@@ -112,7 +112,7 @@ def _budget_lines(played: Played) -> list[str]:
     return [f"budgets             {refused}"] if refused else []
 
 
-def _subset_lines(played: Played) -> list[str]:
+def _format_subsets(played: Played) -> list[str]:
     """Pods per subset at the end."""
     names = sorted({name for sample in played.samples for name in sample.subsets})
     last = played.samples[-1].subsets if played.samples else {}
@@ -129,20 +129,20 @@ def _count_of(played: Played, do: str) -> int:
     return sum(action.do == do for action in played.actions)
 
 
-def _timeline_lines(played: Played) -> list[str]:
+def _format_timeline(played: Played) -> list[str]:
     """Events sorted by time; actions of the same moment share a line."""
     lines: list[tuple[float, str]] = list(played.events)
     groups: dict[tuple[int, int, str], list[PlayAction]] = {}
     for action in played.actions:
         groups.setdefault((round(action.at_s), action.batch, action.do), []).append(action)
     for (_, _, do), actions in groups.items():
-        lines.append((actions[0].at_s, f"{do}: {', '.join(map(_action_name, actions))}"))
+        lines.append((actions[0].at_s, f"{do}: {', '.join(map(_format_action, actions))}"))
     return [
         f"  {format_short_duration(at_s):>8s} {what}"
         for at_s, what in sorted(lines, key=lambda line: line[0])
     ]
 
 
-def _action_name(action: PlayAction) -> str:
+def _format_action(action: PlayAction) -> str:
     where = action.subset or action.node
     return f"{action.name} ({where})" if where else action.name

@@ -56,7 +56,7 @@ def report_lines(report: SwitchReport) -> Iterator[str]:
     pods = len(report.pods)
     yield f"{pods} {'pod' if pods == 1 else 'pods'} would be affected."
     yield ""
-    yield from _table_lines(report.kinds)
+    yield from _format_kind_table(report.kinds)
     if report.writes:
         yield ""
         yield "Writes other than to statuses, events and pykruise's own annotations"
@@ -79,7 +79,7 @@ def report_lines(report: SwitchReport) -> Iterator[str]:
         yield from (f"  {finding.format_line()}" for finding in notable)
 
 
-def _table_lines(kinds: Sequence[KindReport]) -> Iterator[str]:
+def _format_kind_table(kinds: Sequence[KindReport]) -> Iterator[str]:
     shown = [kind for kind in kinds if kind.objects]
     width = max((len(kind.kind) for kind in shown), default=4)
     yield f"{'KIND':<{width}}  STORED    OBJECTS  STATUSES  WRITES"
@@ -122,7 +122,7 @@ async def run_move(
     """Move all kinds sequentially. If a kind cannot be moved, move all other kinds, then raise CommandError."""
     problems = []
     async with reach(kubeconfig, context) as (client, _):
-        plain = _untranslated(client)
+        plain = _drop_translation(client)
         for storage in _select_kinds(await read_storage(plain), kinds):
             try:
                 moved = await move_kind(plain, storage, layout=layout, note=say)
@@ -138,7 +138,7 @@ async def run_move(
         raise CommandError("not everything was moved; start the command again\n" + "\n".join(problems))
 
 
-def _untranslated(client: Client) -> Client:
+def _drop_translation(client: Client) -> Client:
     """The client without the transport that translates kinds to their stored versions."""
     transport = client.transport
     return (

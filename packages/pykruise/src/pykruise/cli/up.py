@@ -111,7 +111,7 @@ async def _serve(options: UpOptions, contents: PlaygroundContents, manager_setti
     token = secrets.token_urlsafe(32)
     settings = ClusterSettings(
         kubernetes=options.kubernetes,
-        nodes=_nodes(options, contents),
+        nodes=_choose_node_count(options, contents),
         kubelet=KubeletSettings(pull_s=PULL_S),
         rbac=options.rbac,
         service_accounts=options.service_accounts,
@@ -139,7 +139,7 @@ async def _serve(options: UpOptions, contents: PlaygroundContents, manager_setti
                 await front.stop()
 
 
-def _nodes(options: UpOptions, contents: PlaygroundContents) -> int:
+def _choose_node_count(options: UpOptions, contents: PlaygroundContents) -> int:
     if options.nodes is not None:
         return options.nodes
     has_own = bool(contents.dump and contents.dump.nodes) or bool(

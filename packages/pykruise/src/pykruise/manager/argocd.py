@@ -74,7 +74,7 @@ def _pause_script(field: Field, *, paused: bool) -> str:
     return f"{_SET}set({str(paused).lower()}, {names})\nreturn obj\n"
 
 
-def _discovery_script(shown: Shown) -> str:
+def _build_discovery_script(shown: Shown) -> str:
     lines = ["local actions = {}"]
     if shown.verbs.restart == "env":
         lines.append('actions["restart"] = {}')
@@ -108,7 +108,7 @@ def actions_of(shown: Shown) -> Document | None:
     if not scripts:
         return None
     return {
-        "discovery.lua": _discovery_script(shown),
+        "discovery.lua": _build_discovery_script(shown),
         "definitions": [{"name": name, "action.lua": script} for name, script in scripts.items()],
     }
 

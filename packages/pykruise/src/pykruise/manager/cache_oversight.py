@@ -60,7 +60,7 @@ class Oversight:
         is_connected = any(cache.is_connected for cache in self._caches.values())
         for resource, cache in self._caches.items():
             stats = cache.read_stats()
-            state = _state_of(stats)
+            state = _choose_state(stats)
             seen = self._seen.get(resource)
             if state == "filling" or (not stats.synced and state == "down"):
                 problems.append(
@@ -68,7 +68,7 @@ class Oversight:
                     f" {stats.last_error or 'the first list has not finished'}"
                 )
             elif state == "forbidden" and not stats.synced and resource in self._shared:
-                problems.append(_forbidden_text(resource))
+                problems.append(_describe_forbidden(resource))
             elif state == "down" and is_connected and seen and now - seen.since >= DEAD_WATCH_S:
                 problems.append(f"the watch of {resource} has been down for {now - seen.since:.0f} s")
         return problems
@@ -79,7 +79,7 @@ class Oversight:
             if seen is not None and seen.state == "fine" and cache.synced and cache.is_connected:
                 continue  # nothing has changed, and full stats would cost more than everything else in this loop
             stats = cache.read_stats()
-            state = _state_of(stats)
+            state = _choose_state(stats)
             if seen is None or seen.state != state:
                 self._log_change(resource, stats, state, before=seen.state if seen else None)
                 seen = self._seen[resource] = _Seen(state, now)
@@ -105,14 +105,14 @@ class Oversight:
                     resource,
                 )
             case "forbidden":
-                _log.error("%s", _forbidden_text(resource))
+                _log.error("%s", _describe_forbidden(resource))
             case "fine" if before in ("missing", "forbidden"):
                 _log.info("%s can be read now", resource)
             case _:
                 pass  # the caches log other states themselves
 
 
-def _state_of(stats: CacheStats) -> State:
+def _choose_state(stats: CacheStats) -> State:
     if stats.connected or not stats.last_error:
         return "fine" if stats.synced else "filling"
     match stats.last_code:
@@ -124,7 +124,7 @@ def _state_of(stats: CacheStats) -> State:
             return "down"
 
 
-def _forbidden_text(resource: Resource) -> str:
+def _describe_forbidden(resource: Resource) -> str:
     return (
         f"this manager cannot list and watch {resource}: its role lacks the permission;"
         " apply the role that `pykruise install` prints"

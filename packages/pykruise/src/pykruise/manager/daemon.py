@@ -58,7 +58,7 @@ def build_daemon_manifests(
     return [
         *build_daemon_account(gates, namespace=namespace),
         *(own_node_policy(namespace=namespace) if has_admission_policies(minor) else []),
-        _daemon_set(namespace, image, feature_gates, verbosity, socket_location),
+        _build_daemon_set(namespace, image, feature_gates, verbosity, socket_location),
     ]
 
 
@@ -110,8 +110,8 @@ def own_node_policy(*, namespace: str) -> list[Document]:
         "failurePolicy": "Fail",
         "matchConstraints": {
             "resourceRules": [
-                _resource_rule("apps.kruise.io", [name for name in about_node if name != "pods"]),
-                _resource_rule("", ["pods"]),
+                _build_resource_rule("apps.kruise.io", [name for name in about_node if name != "pods"]),
+                _build_resource_rule("", ["pods"]),
             ]
         },
         "matchConditions": [
@@ -151,7 +151,7 @@ def own_node_policy(*, namespace: str) -> list[Document]:
     ]
 
 
-def _resource_rule(group: str, resources: Sequence[str]) -> Document:
+def _build_resource_rule(group: str, resources: Sequence[str]) -> Document:
     return {
         "apiGroups": [group],
         "apiVersions": ["*"],
@@ -160,7 +160,7 @@ def _resource_rule(group: str, resources: Sequence[str]) -> Document:
     }
 
 
-def _daemon_set(
+def _build_daemon_set(
     namespace: str, image: str, feature_gates: str, verbosity: int, socket_location: str
 ) -> Document:
     pod: dict[str, Any] = {
@@ -184,7 +184,7 @@ def _daemon_set(
             }
         },
         "containers": [_build_container(image, feature_gates, verbosity, socket_location)],
-        "volumes": [*_socket_volumes(socket_location), {"name": "tmp", "emptyDir": {}}],
+        "volumes": [*_build_socket_volumes(socket_location), {"name": "tmp", "emptyDir": {}}],
     }
     return {
         "apiVersion": "apps/v1",
@@ -199,7 +199,7 @@ def _daemon_set(
     }
 
 
-def _socket_volumes(location: str) -> list[Document]:
+def _build_socket_volumes(location: str) -> list[Document]:
     """Return volumes for all known socket folders, or only for the configured one."""
     if location:
         return [{"name": "runtime-socket-dir", "hostPath": {"path": location, "type": ""}}]
@@ -212,7 +212,7 @@ def _socket_volumes(location: str) -> list[Document]:
     ]
 
 
-def _socket_mounts(location: str) -> list[Document]:
+def _build_socket_mounts(location: str) -> list[Document]:
     if location:
         return [{"name": "runtime-socket-dir", "mountPath": MOUNTED, "readOnly": True}]
     return [
@@ -253,7 +253,7 @@ def _build_container(image: str, feature_gates: str, verbosity: int, socket_loca
             "seccompProfile": {"type": "RuntimeDefault"},
         },
         "volumeMounts": [
-            *_socket_mounts(socket_location),
+            *_build_socket_mounts(socket_location),
             {"name": "tmp", "mountPath": "/tmp"},
         ],
     }

@@ -222,17 +222,17 @@ def list_all_flags() -> Sequence[Flag]:
         make_text_flag(f"{name}-workers", "3", f"Concurrent reconciles of {name}.", read=read_whole(1))
         for name in sorted(own)
     ]
-    return (*_OWN, *workers, *_flags_of_kinds())
+    return (*_OWN, *workers, *_list_flags_of_kinds())
 
 
-def _flags_of_kinds() -> list[Flag]:
+def _list_flags_of_kinds() -> list[Flag]:
     sources = {
         source: default for kind in list_kinds() for source, default in flags_of(kind.settings).items()
     }
-    return [_flag_of(source, default) for source, default in sources.items()]
+    return [_build_flag(source, default) for source, default in sources.items()]
 
 
-def _flag_of(source: FromFlag, default: Any) -> Flag:
+def _build_flag(source: FromFlag, default: Any) -> Flag:
     flag = _READERS[type(default)](source.name, default, source.help)
     return flag if source.most is None else msgspec.structs.replace(flag, read=read_whole(0, source.most))
 
@@ -277,7 +277,7 @@ def parse(argv: Sequence[str], *, environ: Mapping[str, str]) -> Parsed:
     gates = feature_gates.parse(given.get("feature-gates", ()), environ=environ)
     settings = ManagerSettings(
         gates=gates,
-        flags={flag.name: values[flag.name] for flag in _flags_of_kinds()},
+        flags={flag.name: values[flag.name] for flag in _list_flags_of_kinds()},
         tuning=Tuning(
             workers={
                 name.removesuffix("-workers"): value
@@ -296,7 +296,7 @@ def parse(argv: Sequence[str], *, environ: Mapping[str, str]) -> Parsed:
         resync_s=resync_s,
         cache_sync_timeout_s=values["controller-cache-sync-timeout"],
         secrets_namespace=environ.get("KRUISE_DAEMON_CONFIG_NS") or SECRETS_NAMESPACE,
-        election=_election_settings(values, environ),
+        election=_build_election_settings(values, environ),
         serving=ServingSettings(
             metrics=values["metrics-addr"],
             health=values["health-probe-addr"],
@@ -304,7 +304,7 @@ def parse(argv: Sequence[str], *, environ: Mapping[str, str]) -> Parsed:
             state=values["state-metrics"],
             state_namespaces=values["state-metrics-namespaces"],
         ),
-        webhook=_webhook_settings(values, environ),
+        webhook=_build_webhook_settings(values, environ),
         log=LogSettings(
             format=values["logging-format"], verbosity=max(values["v"], 5 if values["verbose"] else 0)
         ),
@@ -329,7 +329,7 @@ def _parse_resync(text: str, notes: list[str]) -> float | None:
         return RESYNC_S
 
 
-def _election_settings(values: Mapping[str, Any], environ: Mapping[str, str]) -> ElectionSettings:
+def _build_election_settings(values: Mapping[str, Any], environ: Mapping[str, str]) -> ElectionSettings:
     lease_s, renew_s, retry_s = (
         values[f"leader-election-{name}"] for name in ("lease-duration", "renew-deadline", "retry-period")
     )
@@ -352,7 +352,7 @@ def _election_settings(values: Mapping[str, Any], environ: Mapping[str, str]) ->
     )
 
 
-def _webhook_settings(values: Mapping[str, Any], environ: Mapping[str, str]) -> WebhookSettings:
+def _build_webhook_settings(values: Mapping[str, Any], environ: Mapping[str, str]) -> WebhookSettings:
     defaults = WebhookSettings()
     port = environ.get("WEBHOOK_PORT") or str(defaults.port)
     if not port.isdecimal() or not 0 < int(port) < 65536:

@@ -113,7 +113,7 @@ def build_manifests(wanted: Installation) -> list[Document]:
     # write; otherwise a second apply would fail.
     conversion = build_webhook_conversion(service=(wanted.namespace, SERVICE), url=endpoint.base_url)
     return [
-        *([_namespace(wanted), build_secrets_namespace()] if wanted.create_namespace else []),
+        *([_build_namespace(wanted), build_secrets_namespace()] if wanted.create_namespace else []),
         *(build_crds(conversion, layout=wanted.layout) if wanted.has_crds else []),
         {
             "apiVersion": "v1",
@@ -122,29 +122,33 @@ def build_manifests(wanted: Installation) -> list[Document]:
         },
         *build_roles(wanted.gates, namespace=wanted.namespace),
         *build_aggregated_roles(),
-        *_running(wanted),
+        *_build_programs(wanted),
         *build_configurations(build_reviewers(admission), endpoint),
     ]
 
 
-def _running(wanted: Installation) -> list[Document]:
+def _build_programs(wanted: Installation) -> list[Document]:
     """Return managers and agents. For managers outside the cluster: only the agents' account with its permissions."""
     if wanted.webhook_host:
         return build_daemon_account(wanted.gates, namespace=wanted.namespace)
-    return [*build_workload(wanted), *_daemon_parts(wanted)]
+    return [*build_workload(wanted), *_build_daemon(wanted)]
 
 
 def build_workload(wanted: Installation) -> list[Document]:
     """Return the running parts and their network access: Service, Deployment, PodDisruptionBudget, NetworkPolicy."""
     return [
-        _service_manifest(wanted),
-        _deployment_manifest(wanted),
-        *([_disruption_budget(wanted)] if wanted.replicas > 1 else []),
-        *([_network_policy(wanted)] if wanted.api_servers or wanted.metrics_from or wanted.egress_to else []),
+        _build_service(wanted),
+        _build_deployment(wanted),
+        *([_build_disruption_budget(wanted)] if wanted.replicas > 1 else []),
+        *(
+            [_build_network_policy(wanted)]
+            if wanted.api_servers or wanted.metrics_from or wanted.egress_to
+            else []
+        ),
     ]
 
 
-def _daemon_parts(wanted: Installation) -> list[Document]:
+def _build_daemon(wanted: Installation) -> list[Document]:
     return build_daemon_manifests(
         namespace=wanted.namespace,
         image=wanted.daemon_image,
@@ -156,7 +160,7 @@ def _daemon_parts(wanted: Installation) -> list[Document]:
     )
 
 
-def _namespace(wanted: Installation) -> Document:
+def _build_namespace(wanted: Installation) -> Document:
     return {
         "apiVersion": "v1",
         "kind": "Namespace",
@@ -169,7 +173,7 @@ def build_secrets_namespace() -> Document:
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SECRETS_NAMESPACE}}
 
 
-def _service_manifest(wanted: Installation) -> Document:
+def _build_service(wanted: Installation) -> Document:
     port = {"name": "webhook", "port": 443, "protocol": "TCP", "targetPort": wanted.webhook_port}
     return {
         "apiVersion": "v1",
@@ -179,7 +183,7 @@ def _service_manifest(wanted: Installation) -> Document:
     }
 
 
-def _disruption_budget(wanted: Installation) -> Document:
+def _build_disruption_budget(wanted: Installation) -> Document:
     return {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
@@ -188,16 +192,19 @@ def _disruption_budget(wanted: Installation) -> Document:
     }
 
 
-def _network_policy(wanted: Installation) -> Document:
+def _build_network_policy(wanted: Installation) -> Document:
     """Return the NetworkPolicy of managers for the configured addresses. Probes come from nodes with unknown
     addresses, so their port is open.
     """
     ingress = [
-        _port_rule(wanted.api_servers, wanted.webhook_port),
+        _build_port_rule(wanted.api_servers, wanted.webhook_port),
         *(
-            [_port_rule((), wanted.health_port), _port_rule(wanted.metrics_from, wanted.metrics_port)]
+            [
+                _build_port_rule((), wanted.health_port),
+                _build_port_rule(wanted.metrics_from, wanted.metrics_port),
+            ]
             if wanted.metrics_from
-            else [_port_rule((), wanted.health_port, wanted.metrics_port)]
+            else [_build_port_rule((), wanted.health_port, wanted.metrics_port)]
         ),
     ]
     is_in, is_out = bool(wanted.api_servers or wanted.metrics_from), bool(wanted.egress_to)
@@ -209,22 +216,22 @@ def _network_policy(wanted: Installation) -> Document:
             "podSelector": {"matchLabels": dict(POD_LABELS)},
             "policyTypes": [*(["Ingress"] if is_in else []), *(["Egress"] if is_out else [])],
             **({"ingress": ingress} if is_in else {}),
-            **({"egress": [{"to": _ip_blocks(wanted.egress_to)}]} if is_out else {}),
+            **({"egress": [{"to": _build_ip_blocks(wanted.egress_to)}]} if is_out else {}),
         },
     }
 
 
-def _port_rule(sources: Sequence[str], *ports: int) -> Document:
+def _build_port_rule(sources: Sequence[str], *ports: int) -> Document:
     """Return a rule for these ports and source addresses; without addresses: all sources."""
-    given = {"from": _ip_blocks(sources)} if sources else {}
+    given = {"from": _build_ip_blocks(sources)} if sources else {}
     return {**given, "ports": [{"protocol": "TCP", "port": port} for port in ports]}
 
 
-def _ip_blocks(addresses: Sequence[str]) -> list[Document]:
+def _build_ip_blocks(addresses: Sequence[str]) -> list[Document]:
     return [{"ipBlock": {"cidr": cidr}} for cidr in addresses]
 
 
-def _deployment_manifest(wanted: Installation) -> Document:
+def _build_deployment(wanted: Installation) -> Document:
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
@@ -237,12 +244,12 @@ def _deployment_manifest(wanted: Installation) -> Document:
                 "type": "RollingUpdate",
                 "rollingUpdate": {"maxSurge": "100%", "maxUnavailable": 0},
             },
-            "template": {"metadata": {"labels": dict(POD_LABELS)}, "spec": _pod_template(wanted)},
+            "template": {"metadata": {"labels": dict(POD_LABELS)}, "spec": _build_pod_template(wanted)},
         },
     }
 
 
-def _pod_template(wanted: Installation) -> dict[str, Any]:
+def _build_pod_template(wanted: Installation) -> dict[str, Any]:
     return {
         "serviceAccountName": ACCOUNT,
         # API servers reject pods while no webhook responds, so other pods must not preempt the manager.
@@ -277,7 +284,7 @@ def _pod_template(wanted: Installation) -> dict[str, Any]:
                 "labelSelector": {"matchLabels": dict(POD_LABELS)},
             }
         ],
-        "containers": [_manager_container(wanted)],
+        "containers": [_build_manager_container(wanted)],
         "volumes": [
             {"name": "tmp", "emptyDir": {}},
             {"name": "log", "emptyDir": {}},
@@ -290,12 +297,12 @@ def _pod_template(wanted: Installation) -> dict[str, Any]:
     }
 
 
-def _manager_container(wanted: Installation) -> dict[str, Any]:
+def _build_manager_container(wanted: Installation) -> dict[str, Any]:
     return {
         "name": "manager",
         "image": wanted.image,
         "imagePullPolicy": "IfNotPresent",
-        "args": ["manager", *_manager_flags(wanted)],
+        "args": ["manager", *_build_manager_flags(wanted)],
         "env": [
             {"name": "POD_NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}},
             {"name": "WEBHOOK_PORT", "value": str(wanted.webhook_port)},
@@ -332,7 +339,7 @@ def _manager_container(wanted: Installation) -> dict[str, Any]:
     }
 
 
-def _manager_flags(wanted: Installation) -> Sequence[str]:
+def _build_manager_flags(wanted: Installation) -> Sequence[str]:
     return (
         "--enable-leader-election",
         f"--leader-election-namespace={wanted.namespace}",

@@ -91,14 +91,14 @@ def build_interpreters() -> list[Document]:
     for resource, _ in list_marked_schemas():
         versions.setdefault(resource.kind, []).append(resource.version)
     return [
-        _interpreter(kind, version)
+        _build_interpreter(kind, version)
         for kind in list_kinds()
         for version in versions.get(kind.resource.kind, ())
-        if _counts(kind)
+        if _list_counts(kind)
     ]
 
 
-def _interpreter(kind: Kind, version: str) -> Document:
+def _build_interpreter(kind: Kind, version: str) -> Document:
     resource = kind.resource
     return {
         "apiVersion": "config.karmada.io/v1alpha1",
@@ -106,23 +106,23 @@ def _interpreter(kind: Kind, version: str) -> Document:
         "metadata": {"name": f"pykruise-{version}-{resource.kind.lower()}"},
         "spec": {
             "target": {"apiVersion": f"{resource.group}/{version}", "kind": resource.kind},
-            "customizations": {name: {"luaScript": script} for name, script in _scripts(kind)},
+            "customizations": {name: {"luaScript": script} for name, script in _build_scripts(kind)},
         },
     }
 
 
-def _scripts(kind: Kind) -> Iterator[tuple[str, str]]:
+def _build_scripts(kind: Kind) -> Iterator[tuple[str, str]]:
     assert kind.shown is not None
     yield "healthInterpretation", _HEALTH.replace("{HEALTH}", build_health_script(kind.shown).rstrip())
     if kind.shown.verbs.scales and kind.shown.templates == ("spec.template",):
         yield "replicaResource", _REPLICAS
         yield "replicaRevision", _REVISION
     yield "statusReflection", _REFLECTION
-    script = _AGGREGATION.replace("{COUNTS}", _table(_counts(kind)))
-    yield "statusAggregation", script.replace("{TEXTS}", _table(_TEXTS))
+    script = _AGGREGATION.replace("{COUNTS}", _format_table(_list_counts(kind)))
+    yield "statusAggregation", script.replace("{TEXTS}", _format_table(_TEXTS))
 
 
-def _counts(kind: Kind) -> Sequence[str]:
+def _list_counts(kind: Kind) -> Sequence[str]:
     """Return the fields of the status that count pods or nodes. The counts of several clusters are added."""
     if kind.shown is None or kind.shown.progress is None or kind.shown.metrics is None:
         return ()
@@ -131,5 +131,5 @@ def _counts(kind: Kind) -> Sequence[str]:
     return sorted({name for name in names if "." not in name and name != _NOT_SUMMED})
 
 
-def _table(names: Sequence[str]) -> str:
+def _format_table(names: Sequence[str]) -> str:
     return "{" + ", ".join(f'"{name}"' for name in names) + "}"

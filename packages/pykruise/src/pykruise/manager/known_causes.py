@@ -34,21 +34,21 @@ class KnownCauses:
 
     def list_codes(self, kind: Kind, key: Key) -> Iterator[str]:
         """Yield the codes of an object, and then those of its pods and nodes."""
-        meter = self._meter_of(kind)
+        meter = self._find_meter(kind)
         if key in meter.waiting:
             yield meter.waiting[key]
         yield from meter.causes.get(key, ())
 
     def list_codes_of_children(self, kind: Kind, key: Key) -> Iterator[str]:
         """Yield the codes of the active children of an object, and of their children."""
-        for child in self._meter_of(kind).children.get(key, ()):
+        for child in self._find_meter(kind).children.get(key, ()):
             yield child.reason
             if (child_kind := self._kinds.get(child.resource)) is not None:
-                yield self._shown_reason(child_kind, child.key)
+                yield self._find_shown_reason(child_kind, child.key)
                 yield from self.list_codes(child_kind, child.key)
                 yield from self.list_codes_of_children(child_kind, child.key)
 
-    def _shown_reason(self, kind: Kind, key: Key) -> str:
+    def _find_shown_reason(self, kind: Kind, key: Key) -> str:
         """Return the reason in the object's own status."""
         if kind.resource not in self._objects:
             objects = self._manager.list_objects(kind)
@@ -59,7 +59,7 @@ class KnownCauses:
         progress = kind.shown.progress_of(document_of(view))
         return progress.reason or (Code.PAUSED if progress.phase is Phase.PAUSED else "")
 
-    def _meter_of(self, kind: Kind) -> RolloutMeter:
+    def _find_meter(self, kind: Kind) -> RolloutMeter:
         assert kind.control is not None
         return self._manager.rollouts.get(kind.control.name, RolloutMeter())
 

@@ -26,11 +26,11 @@ _NO_METRICS: Final = Metrics(has_conditions=False)
 
 def build_custom_resource_state() -> Document:
     """The file, with every kind that has a definition."""
-    resources = [_resource(kind) for kind in list_kinds() if kind.versions]
+    resources = [_build_resource(kind) for kind in list_kinds() if kind.versions]
     return {"kind": "CustomResourceStateMetrics", "spec": {"resources": resources}}
 
 
-def _resource(kind: Kind) -> Document:
+def _build_resource(kind: Kind) -> Document:
     label = kind.control.name if kind.control is not None else kind.resource.kind.lower()
     metrics = kind.shown.metrics if kind.shown is not None and kind.shown.metrics is not None else _NO_METRICS
     names = {"namespace": ["metadata", "namespace"]} if kind.resource.namespaced else {}
@@ -43,29 +43,31 @@ def _resource(kind: Kind) -> Document:
         "metricNamePrefix": f"kruise_{label}",
         "errorLogV": _QUIET,
         "labelsFromPath": {**names, label: ["metadata", "name"]},
-        "metrics": list(_metrics(label, metrics)),
+        "metrics": list(_build_metrics(label, metrics)),
     }
 
 
-def _metrics(label: str, metrics: Metrics) -> Iterator[Document]:
-    yield _gauge("created", "Creation time as Unix time.", path="metadata.creationTimestamp")
-    yield _gauge("metadata_generation", "The number in the spec.", path="metadata.generation")
+def _build_metrics(label: str, metrics: Metrics) -> Iterator[Document]:
+    yield _build_gauge("created", "Creation time as Unix time.", path="metadata.creationTimestamp")
+    yield _build_gauge("metadata_generation", "The number in the spec.", path="metadata.generation")
     for name, number in metrics.counts.items():
         if isinstance(number, Count):
-            yield _gauge(name, _help(label, name), path=number.path, nilIsZero=True)
+            yield _build_gauge(name, _help(label, name), path=number.path, nilIsZero=True)
     for name, path in metrics.texts.items():
         info = {"labelsFromPath": {"value": path.split(".")}}
         yield {"name": name, "help": _help(label, name), "each": {"type": "Info", "info": info}}
     for name, (field, what) in metrics.item_counts.items():
         labels = {metrics.item_label: ["name"]}
-        yield _gauge(name, what, path=metrics.items, labelsFromPath=labels, valueFrom=[field], nilIsZero=True)
+        yield _build_gauge(
+            name, what, path=metrics.items, labelsFromPath=labels, valueFrom=[field], nilIsZero=True
+        )
     if metrics.has_conditions:
         labels = {"condition": ["type"]}
         path, help_ = "status.conditions", "1: the condition is True; 0: it is False or unknown."
-        yield _gauge("status_condition", help_, path=path, labelsFromPath=labels, valueFrom=["status"])
+        yield _build_gauge("status_condition", help_, path=path, labelsFromPath=labels, valueFrom=["status"])
 
 
-def _gauge(name: str, help_: str, *, path: str, **more: Any) -> Document:
+def _build_gauge(name: str, help_: str, *, path: str, **more: Any) -> Document:
     gauge: Mapping[str, Any] = {"path": path.split("."), **more}
     return {"name": name, "help": help_, "each": {"type": "Gauge", "gauge": gauge}}
 

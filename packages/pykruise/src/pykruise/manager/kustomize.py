@@ -31,76 +31,83 @@ def build_openapi_document() -> Document:
     return {
         "swagger": "2.0",
         "info": {"title": "Rules by which patches are merged", "version": __version__},
-        "paths": dict(_paths()),
-        "definitions": {**dict(_builtin()), **dict(_ours())},
+        "paths": dict(_build_paths()),
+        "definitions": {**dict(_build_builtin_definitions()), **dict(_build_own_definitions())},
     }
 
 
-def _ours() -> Iterator[tuple[str, Document]]:
+def _build_own_definitions() -> Iterator[tuple[str, Document]]:
     for resource, schema in list_marked_schemas():
         name = f"{'.'.join(reversed(resource.group.split('.')))}.{resource.version}.{resource.kind}"
-        yield name, {**(_merging(schema) or {"type": "object"}), **_kinds(resource)}
+        yield name, {**(_build_merging_part(schema) or {"type": "object"}), **_build_kinds(resource)}
 
 
-def _merging(schema: Mapping[str, Any]) -> Document | None:
+def _build_merging_part(schema: Mapping[str, Any]) -> Document | None:
     """Return the part of a schema that decides how values are merged; None: the schema has no such part."""
     if (mark := schema.get(MARK)) is not None:
         definition, field = mark
         if not field:
-            return _reference(definition)
+            return _build_reference(definition)
         rule = merge_keys()[definition][field]
-        own = _properties(schema["items"])
-        item = _item(rule.ref, own) if own or not _is_merged(rule.ref) else _reference(rule.ref)
-        return {"type": "array", "items": item, **_directives(rule)}
+        own = _build_properties(schema["items"])
+        item = _build_item(rule.ref, own) if own or not _is_merged(rule.ref) else _build_reference(rule.ref)
+        return {"type": "array", "items": item, **_build_directives(rule)}
     if schema.get("x-kubernetes-list-type") == "map" and len(schema["x-kubernetes-list-map-keys"]) == 1:
         (key,) = schema["x-kubernetes-list-map-keys"]
-        item = {"type": "object", "properties": _properties(schema["items"])}
-        return {"type": "array", "items": item, **_directives(_merged_by(key))}
-    below = _properties(schema)
+        item = {"type": "object", "properties": _build_properties(schema["items"])}
+        return {"type": "array", "items": item, **_build_directives(_make_field_rule(key))}
+    below = _build_properties(schema)
     return {"type": "object", "properties": below} if below else None
 
 
-def _merged_by(key: str) -> FieldRule:
+def _make_field_rule(key: str) -> FieldRule:
     """Rule for a list of an OpenKruise kind whose items are merged by one field."""
     return FieldRule(patch_merge_key=key, patch_strategy="merge")
 
 
-def _properties(schema: Mapping[str, Any]) -> Document:
-    made = ((name, _merging(child)) for name, child in schema.get("properties", {}).items())
+def _build_properties(schema: Mapping[str, Any]) -> Document:
+    made = ((name, _build_merging_part(child)) for name, child in schema.get("properties", {}).items())
     return {name: child for name, child in made if child is not None}
 
 
-def _item(definition: str, own: Document) -> Document:
+def _build_item(definition: str, own: Document) -> Document:
     """Return an item of this Kubernetes type with additional fields."""
-    return {"type": "object", "properties": {**dict(_fields(definition)), **own}}
+    return {"type": "object", "properties": {**dict(_build_fields(definition)), **own}}
 
 
 # ── Kubernetes' own kinds ────────────────────────────────────────────────────
 
 
-def _builtin() -> Iterator[tuple[str, Document]]:
+def _build_builtin_definitions() -> Iterator[tuple[str, Document]]:
     for definition in merge_keys():
         if not _is_merged(definition):
             continue
-        part: Document = {"type": "object", "properties": dict(_fields(definition))}
+        part: Document = {"type": "object", "properties": dict(_build_fields(definition))}
         if (fields_of(definition) or {}).keys() >= _OF_AN_OBJECT and definition.startswith("io.k8s.api."):
             group, version, kind = definition.removeprefix("io.k8s.api.").split(".")
-            part |= _kind_of(_group(group), version, kind)
+            part |= _build_kind(_group(group), version, kind)
         yield definition, part
 
 
-def _fields(definition: str) -> Iterator[tuple[str, Document]]:
+def _build_fields(definition: str) -> Iterator[tuple[str, Document]]:
     rules = merge_keys().get(definition, {})
     for name, field in sorted((fields_of(definition) or {}).items()):
         rule, item = rules.get(name, FieldRule()), definition_of(field.kind)
         if field.kind.removeprefix("*").startswith("[]"):
             if rule.patch_strategy:
-                items = _reference(item) if _is_merged(item) else {"type": "object" if rule.ref else "string"}
-                yield name, {"type": "array", "items": items, **_directives(rule)}
+                items = (
+                    _build_reference(item)
+                    if _is_merged(item)
+                    else {"type": "object" if rule.ref else "string"}
+                )
+                yield name, {"type": "array", "items": items, **_build_directives(rule)}
         elif field.kind.removeprefix("*") == item and (_is_merged(item) or rule.patch_strategy):
             yield (
                 name,
-                {**(_reference(item) if _is_merged(item) else {"type": "object"}), **_directives(rule)},
+                {
+                    **(_build_reference(item) if _is_merged(item) else {"type": "object"}),
+                    **_build_directives(rule),
+                },
             )
 
 
@@ -114,7 +121,7 @@ def _is_merged(definition: str) -> bool:
     )
 
 
-def _directives(rule: FieldRule) -> Document:
+def _build_directives(rule: FieldRule) -> Document:
     directives = {
         "x-kubernetes-patch-merge-key": rule.patch_merge_key,
         "x-kubernetes-patch-strategy": rule.patch_strategy,
@@ -122,7 +129,7 @@ def _directives(rule: FieldRule) -> Document:
     return {name: text for name, text in directives.items() if text}
 
 
-def _reference(definition: str) -> Document:
+def _build_reference(definition: str) -> Document:
     return {"$ref": f"#/definitions/{definition}"}
 
 
@@ -130,23 +137,23 @@ def _group(short: str) -> str:
     return short if short in _BARE_GROUPS else _LONGER_GROUPS.get(short, f"{short}.k8s.io")
 
 
-def _kinds(resource: Resource) -> Document:
-    return _kind_of(resource.group, resource.version, resource.kind)
+def _build_kinds(resource: Resource) -> Document:
+    return _build_kind(resource.group, resource.version, resource.kind)
 
 
-def _kind_of(group: str, version: str, kind: str) -> Document:
+def _build_kind(group: str, version: str, kind: str) -> Document:
     return {"x-kubernetes-group-version-kind": [{"group": group, "version": version, "kind": kind}]}
 
 
 # ── what has a namespace ─────────────────────────────────────────────────────
 
 
-def _paths() -> Iterator[tuple[str, Document]]:
+def _build_paths() -> Iterator[tuple[str, Document]]:
     for resource, _ in list_marked_schemas():
         kind = {"group": resource.group, "version": resource.version, "kind": resource.kind}
-        yield _path(resource), {"get": {"x-kubernetes-group-version-kind": kind}}
+        yield _format_path(resource), {"get": {"x-kubernetes-group-version-kind": kind}}
 
 
-def _path(resource: Resource) -> str:
+def _format_path(resource: Resource) -> str:
     namespace = "/namespaces/{namespace}" if resource.namespaced else ""
     return f"/apis/{resource.group}/{resource.version}{namespace}/{resource.plural}/{{name}}"

@@ -164,9 +164,15 @@ def build_health_script(shown: Shown) -> str:
     """Return the script of a kind that declares its progress."""
     observed = _OBSERVED if shown.is_observed else ""
     if isinstance(shown.progress, Rollout):
-        return AT + _READERS + _fill_in_sets(_CONDITIONS) + observed + _rollout_script(shown, shown.progress)
+        return (
+            AT
+            + _READERS
+            + _fill_in_sets(_CONDITIONS)
+            + observed
+            + _build_rollout_script(shown, shown.progress)
+        )
     assert shown.progress is not None, f"{shown.kind} declares no progress"
-    return AT + _READERS + observed + _fill_in_sets(_NEEDED) + _rules_script(shown.progress)
+    return AT + _READERS + observed + _fill_in_sets(_NEEDED) + _build_rules_script(shown.progress)
 
 
 def _fill_in_sets(script: str) -> str:
@@ -179,50 +185,54 @@ def _set_of(words: Iterable[str]) -> str:
     return "{" + ", ".join(f"{word} = true" for word in sorted(words)) + "}"
 
 
-def _rollout_script(shown: Shown, rollout: Rollout) -> str:
+def _build_rollout_script(shown: Shown, rollout: Rollout) -> str:
     counts = rollout.counts
     lines = [
-        f"local {name} = {_number_script(number)}"
+        f"local {name} = {_build_number_script(number)}"
         for name in ("wanted", "updated", "updated_ready", "available")
         if (number := getattr(counts, name)) is not None
     ]
     has_ready = counts.updated_ready is not None
     words = {
-        "PARTITION": _partition_script(shown.fields.get("partition"), rollout.partitions),
+        "PARTITION": _build_partition_script(shown.fields.get("partition"), rollout.partitions),
         "BY_HAND": _set_of(BY_HAND),
         "IS_UPDATED": "(updated >= target" + (" and updated_ready >= target)" if has_ready else ")"),
-        "PENDING": _all_of(rollout.pending) if rollout.pending else "false",
-        "PAUSED": _paused_script(shown.fields.get("paused")),
+        "PENDING": _build_conjunction(rollout.pending) if rollout.pending else "false",
+        "PAUSED": _build_paused_script(shown.fields.get("paused")),
     }
     script = _COUNTING
     for word, value in words.items():
         script = script.replace(word, value)
-    details = f"local details = {_text_script(rollout.details, counts)}"
+    details = f"local details = {_build_text_script(rollout.details, counts)}"
     return "\n".join([_DECIDING.replace("DEADLINE", DEADLINE_EXCEEDED).rstrip(), *lines, details, script])
 
 
-def _partition_script(field: Field | None, partitions: Sum | None) -> str:
+def _build_partition_script(field: Field | None, partitions: Sum | None) -> str:
     if partitions is not None:
-        return _number_script(partitions)
-    return "nil" if field is None else " or ".join(_at_script(path) for path in _paths(field))
+        return _build_number_script(partitions)
+    return "nil" if field is None else " or ".join(_at_script(path) for path in _list_paths(field))
 
 
-def _paused_script(field: Field | None) -> str:
-    return "false" if field is None else " or ".join(f"{_at_script(path)} == true" for path in _paths(field))
+def _build_paused_script(field: Field | None) -> str:
+    return (
+        "false"
+        if field is None
+        else " or ".join(f"{_at_script(path)} == true" for path in _list_paths(field))
+    )
 
 
-def _paths(field: Field) -> list[str]:
+def _list_paths(field: Field) -> list[str]:
     """Return the paths of both versions; a document has one of them."""
     return [path for path in (field.hub, field.v1alpha1) if path]
 
 
-def _rules_script(rules: PhaseRules) -> str:
+def _build_rules_script(rules: PhaseRules) -> str:
     lines = []
     for rule in rules.rules:
         details = rules.details if rule.details is None else rule.details
-        answer = _answer_script(rule.phase, _text_script(details, rules.counts))
-        lines.append(f"if {_all_of(rule.all)} then return {answer} end")
-    lines.append(f"return {_answer_script(rules.otherwise, _text_script(rules.details, rules.counts))}")
+        answer = _answer_script(rule.phase, _build_text_script(details, rules.counts))
+        lines.append(f"if {_build_conjunction(rule.all)} then return {answer} end")
+    lines.append(f"return {_answer_script(rules.otherwise, _build_text_script(rules.details, rules.counts))}")
     return "\n".join([*lines, ""])
 
 
@@ -232,22 +242,22 @@ def _answer_script(phase: Phase, details: str) -> str:
     return f'is(needed and "Degraded" or "{STATUSES[phase]}", needed or {details})'
 
 
-def _text_script(details: str, counts: ProgressCounts) -> str:
+def _build_text_script(details: str, counts: ProgressCounts) -> str:
     first, *parts = details.split("{")
     made = [f'"{first}"']
     for part in parts:
         name, _, rest = part.partition("}")
         number = getattr(counts, name, None) if "." not in name else None
-        made.append(f"text({format_path_table(name)})" if number is None else _number_script(number))
+        made.append(f"text({format_path_table(name)})" if number is None else _build_number_script(number))
         made.append(f'"{rest}"')
     return " .. ".join(text for text in made if text != '""') or '""'
 
 
-def _all_of(conditions: Iterable[Condition]) -> str:
-    return " and ".join(_condition_script(condition) for condition in conditions)
+def _build_conjunction(conditions: Iterable[Condition]) -> str:
+    return " and ".join(_build_condition_script(condition) for condition in conditions)
 
 
-def _condition_script(condition: Condition) -> str:
+def _build_condition_script(condition: Condition) -> str:
     match condition:
         case Is(path, values):
             return "(" + " or ".join(f'{_at_script(path)} == "{value}"' for value in values) + ")"
@@ -257,23 +267,23 @@ def _condition_script(condition: Condition) -> str:
             is_missing = f'({_at_script(path)} == nil or {_at_script(path)} == "")'
             return f"not {is_missing}" if is_there else is_missing
         case Positive(number):
-            return f"{_number_script(number)} > 0"
+            return f"{_build_number_script(number)} > 0"
         case Zero(number):
-            return f"{_number_script(number)} == 0"
+            return f"{_build_number_script(number)} == 0"
         case Less(number, than):
-            return f"{_number_script(number)} < {_number_script(than)}"
+            return f"{_build_number_script(number)} < {_build_number_script(than)}"
         case Differs(path, other):
             return f"{_at_script(path)} ~= {_at_script(other)}"
         case _:
             assert_never(condition)
 
 
-def _number_script(number: Number) -> str:
+def _build_number_script(number: Number) -> str:
     match number:
         case Count(path, default):
             return (
                 f"number({format_path_table(path)}, "
-                f"{default if isinstance(default, int) else _number_script(default)})"
+                f"{default if isinstance(default, int) else _build_number_script(default)})"
             )
         case Items(path, field, value):
             return (
@@ -284,7 +294,7 @@ def _number_script(number: Number) -> str:
         case Sum(path):
             return f"sum({format_path_table(path)})"
         case Difference(more, less):
-            return f"({_number_script(more)} - {_number_script(less)})"
+            return f"({_build_number_script(more)} - {_build_number_script(less)})"
         case _:
             assert_never(number)
 

@@ -124,7 +124,7 @@ class Manager:
             namespace=settings.watch_namespace,
             resync_s=settings.resync_s,
             stop_grace_s=settings.stop_grace_s,
-            is_ready=self._components_ready,
+            is_ready=self._wait_for_components,
             on_work=self._freeze_objects,
             tuning=settings.tuning,
             reports_ready=settings.ready_conditions,
@@ -264,7 +264,7 @@ class Manager:
         """Begin a graceful end: `run()` returns when running writes are complete."""
         self._stop.set()
 
-    async def _components_ready(self) -> None:
+    async def _wait_for_components(self) -> None:
         while True:
             if not any(component.list_problems() for component in self._components):
                 return

@@ -59,8 +59,8 @@ class StatsCollector(Collector):
         labels = {
             control.name: control.component for kind in self._manager.kinds if (control := kind.control)
         }
-        yield from self._election_metrics()
-        yield from self._slot_metrics()
+        yield from self._build_election_metrics()
+        yield from self._build_slot_metrics()
         yield from collect_controller_metrics(stats.controllers, labels)
         yield from collect_queue_metrics(stats.queues, labels)
         yield from cache_metrics(stats.caches)
@@ -77,7 +77,7 @@ class StatsCollector(Collector):
             [],
             [([], stats.limiter.holds)],
         )
-        yield self._rollouts()
+        yield self._build_rollout_histogram()
         yield make_gauge(
             "pykruise_build_info", "1, with the version as a label.", ["version"], [([__version__], 1)]
         )
@@ -92,7 +92,7 @@ class StatsCollector(Collector):
             [([name], count) for name, count in problems.items()],
         )
 
-    def _election_metrics(self) -> Iterator[Metric]:
+    def _build_election_metrics(self) -> Iterator[Metric]:
         leads = int(self._manager.is_leading)
         yield make_gauge("kruise_manager_is_leader", "1 while this replica is the leader.", [], [([], leads)])
         elector = self._manager.elector
@@ -116,7 +116,7 @@ class StatsCollector(Collector):
             [(name, stats.errors)],
         )
 
-    def _slot_metrics(self) -> Iterator[Metric]:
+    def _build_slot_metrics(self) -> Iterator[Metric]:
         """Yield slot metrics when managers share the work. Each manager reports all slots, so that a slot without a
         holder is visible.
         """
@@ -129,7 +129,7 @@ class StatsCollector(Collector):
             [([str(slot)], int(slot in held)) for slot in (range(SLOTS) if membership is not None else ())],
         )
 
-    def _rollouts(self) -> Metric:
+    def _build_rollout_histogram(self) -> Metric:
         kinds = {
             control.name: kind.resource.kind for kind in self._manager.kinds if (control := kind.control)
         }

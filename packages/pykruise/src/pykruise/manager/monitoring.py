@@ -269,7 +269,7 @@ class BoardRow(msgspec.Struct, frozen=True, kw_only=True):
 _QUANTILE: Final = "histogram_quantile({q}, sum by (le, {by}) (rate({name}_bucket[$__rate_interval])))"
 
 
-def _quantile_queries(name: str, by: str) -> list[tuple[str, str]]:
+def _build_quantile_queries(name: str, by: str) -> list[tuple[str, str]]:
     return [(_QUANTILE.format(q=q, by=by, name=name), f"{{{{{by}}}}} p{100 * q:.0f}") for q in (0.5, 0.95)]
 
 
@@ -283,7 +283,7 @@ def _in_phase(phase: str) -> str:
     return f'count(max by (kind, namespace, name) (pykruise_phase{{{_CHOSEN},phase="{phase}"}}) == 1) or vector(0)'
 
 
-def _replica_queries(kind: str) -> list[tuple[str, str]]:
+def _build_replica_queries(kind: str) -> list[tuple[str, str]]:
     """Return queries for the wanted, available and updated pods of a kind."""
     by = f"max by (namespace, {kind})"
     chosen = f'{{{_SPACE},{kind}=~"$name"}}'
@@ -370,7 +370,7 @@ ROWS: Final[Sequence[BoardRow]] = (
             Panel(
                 title="Rollout duration",
                 about="Time from the change of a template until all pods are updated and available.",
-                lines=_quantile_queries("pykruise_rollout_duration_seconds", "kind"),
+                lines=_build_quantile_queries("pykruise_rollout_duration_seconds", "kind"),
                 unit="s",
             ),
             Panel(
@@ -386,12 +386,12 @@ ROWS: Final[Sequence[BoardRow]] = (
             Panel(
                 title="CloneSet pods",
                 about="Wanted, available and updated pods. If available stays below wanted: see the waiting objects.",
-                lines=_replica_queries("cloneset"),
+                lines=_build_replica_queries("cloneset"),
             ),
             Panel(
                 title="StatefulSet pods",
                 about="Wanted, available and updated pods of Advanced StatefulSets.",
-                lines=_replica_queries("statefulset"),
+                lines=_build_replica_queries("statefulset"),
             ),
             Panel(
                 title="DaemonSet nodes without an available pod",
@@ -490,7 +490,7 @@ ROWS: Final[Sequence[BoardRow]] = (
             Panel(
                 title="Webhook latency",
                 about="Duration of admission reviews. API servers wait for them.",
-                lines=_quantile_queries("controller_runtime_webhook_latency_seconds", "webhook"),
+                lines=_build_quantile_queries("controller_runtime_webhook_latency_seconds", "webhook"),
                 unit="s",
             ),
             Panel(
@@ -608,13 +608,13 @@ def _build_panel(item: Panel, number: int, *, x: int, y: int, height: int) -> Do
         "description": item.about,
         "datasource": _DATASOURCE,
         "gridPos": {"x": x, "y": y, "w": item.width, "h": height},
-        "fieldConfig": {"defaults": {"unit": item.unit, **_colour_options(item)}, "overrides": []},
+        "fieldConfig": {"defaults": {"unit": item.unit, **_build_colour_options(item)}, "overrides": []},
         "options": _OPTIONS[item.kind],
         "targets": targets,
     }
 
 
-def _colour_options(item: Panel) -> Document:
+def _build_colour_options(item: Panel) -> Document:
     if item.kind != "stat":
         return {}
     bad = [{"color": "red", "value": item.bad_above}] if item.bad_above is not None else []

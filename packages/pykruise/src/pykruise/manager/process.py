@@ -97,7 +97,7 @@ async def run_process(connection: Connection, settings: ManagerSettings) -> None
                 membership = _build_candidate(Membership, name, own, election, rng, **sharing)
             else:
                 elector = _build_candidate(LeaderElector, name, own, election, rng)
-        webhooks = _webhooks(client, settings, rng) if settings.webhook.enabled else None
+        webhooks = _make_webhooks(client, settings, rng) if settings.webhook.enabled else None
         manager = Manager(
             client,
             settings=settings,
@@ -179,7 +179,7 @@ def _boot_time() -> float:
     return time.monotonic() if clock is None else time.clock_gettime(clock)
 
 
-def _webhooks(client: Client, settings: ManagerSettings, rng: random.Random) -> "Webhooks":
+def _make_webhooks(client: Client, settings: ManagerSettings, rng: random.Random) -> "Webhooks":
     """Return the webhooks. Their client may write while this replica does not lead, because every replica maintains
     certificates and configurations.
     """

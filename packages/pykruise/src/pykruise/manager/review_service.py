@@ -54,7 +54,7 @@ class ReviewService:
         self._clock, self._rng = clock, rng
         admission = make_admission_settings(settings.gates, namespace=settings.own_namespace)
         parts = list_participants(settings.gates.__getitem__)
-        self.readers = make_cached_readers(parts, self._reader_place())
+        self.readers = make_cached_readers(parts, self._make_reader_place())
         self._reports = StepReports(client, parts, clock=clock, rng=rng, on_prevented=metrics.prevent)
         self.selectors = SelectorIndex(
             client,
@@ -86,7 +86,7 @@ class ReviewService:
             **{f"webhook-{name}": reader.run() for name, reader in self.readers.items()},
         }
 
-    def _reader_place(self) -> ReaderPlace:
+    def _make_reader_place(self) -> ReaderPlace:
         return ReaderPlace(
             client=lambda: self._client,
             namespace=self._settings.own_namespace,

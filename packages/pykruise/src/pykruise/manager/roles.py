@@ -86,7 +86,7 @@ _OF_WEBHOOKS = ("secrets", "configmaps")
 
 def list_webhook_rights(gates: Gates) -> Sequence[Right]:
     """Return the permissions that webhooks, their certificates and conversion need."""
-    crd_names = tuple(sorted(_converted_crds()))
+    crd_names = tuple(sorted(_list_converted_crds()))
     configurations = ((MUTATING, MUTATING_NAME), (VALIDATING, VALIDATING_NAME))
     rights = [
         make_right(CUSTOM_RESOURCE_DEFINITIONS, *READ, why="conversion webhooks: to watch CRDs"),
@@ -224,11 +224,14 @@ def build_aggregated_roles() -> list[Document]:
     by_hand = ((resource, rights) for resource, rights in writing.items() if resource not in for_edit)
     return [
         *(
-            _cluster_role(f"aggregate-kruise-{name}", rights, targets)
+            _build_cluster_role(f"aggregate-kruise-{name}", rights, targets)
             for name, targets, rights in aggregated
             if rights
         ),
-        *(_cluster_role(f"kruise-{resource.plural}-editor", rights, ()) for resource, rights in by_hand),
+        *(
+            _build_cluster_role(f"kruise-{resource.plural}-editor", rights, ())
+            for resource, rights in by_hand
+        ),
     ]
 
 
@@ -248,7 +251,7 @@ def _with_crds() -> Iterator[tuple[Kind, Document]]:
             yield kind, crd
 
 
-def _cluster_role(name: str, rights: Iterable[Right], targets: Sequence[str]) -> Document:
+def _build_cluster_role(name: str, rights: Iterable[Right], targets: Sequence[str]) -> Document:
     labels = {f"{RBAC}/aggregate-to-{target}": "true" for target in targets}
     return {
         "apiVersion": f"{RBAC}/v1",
@@ -272,7 +275,7 @@ def _on_crd(crd: Document, verbs: tuple[str, ...], subresources: Iterable[str]) 
     ]
 
 
-def _converted_crds() -> set[str]:
+def _list_converted_crds() -> set[str]:
     """Return the names of the CRDs with two versions."""
     both = set(list_conversions())
     return {

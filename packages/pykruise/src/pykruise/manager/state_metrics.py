@@ -71,14 +71,14 @@ class StateCollector(Collector):
                 phase = with_waits_of_children(phase, causes.list_codes_of_children(kind, key))
                 phases.add_metric([kind.resource.kind, view.namespace, view.name, phase], 1)
             if kind.shown.metrics is not None:
-                yield from _series_of(kind.control.name, kind.shown, kind.shown.metrics, result)
+                yield from _build_series(kind.control.name, kind.shown, kind.shown.metrics, result)
         yield phases
-        yield self._waiting_metric()
+        yield self._build_waiting_metric()
 
     def _is_shown(self, namespace: str) -> bool:
         return not self._namespaces or not namespace or namespace in self._namespaces
 
-    def _waiting_metric(self) -> Metric:
+    def _build_waiting_metric(self) -> Metric:
         gauge = GaugeMetricFamily(
             "pykruise_rollout_waiting",
             "1 while the state of an object does not match its spec, with the cause as a label (docs/reasons.md).",
@@ -109,8 +109,8 @@ def make_state_registry(manager: Manager, *, namespaces: Collection[str] = ()) -
 Found = Sequence[tuple[Any, Document]]
 
 
-def _series_of(label: str, shown: Shown, metrics: Metrics, objects: Found) -> Iterator[Metric]:
-    yield from _common_metrics(label, [view for view, _ in objects])
+def _build_series(label: str, shown: Shown, metrics: Metrics, objects: Found) -> Iterator[Metric]:
+    yield from _build_common_metrics(label, [view for view, _ in objects])
     for name, number in metrics.counts.items():
         metric = _build_gauge(label, name)
         for view, document in objects:
@@ -134,7 +134,7 @@ def _series_of(label: str, shown: Shown, metrics: Metrics, objects: Found) -> It
     for name, (field_name, what) in metrics.item_counts.items():
         yield _of_items(label, name, what, field_name, metrics, objects)
     if metrics.has_conditions:
-        yield _condition_metric(label, objects)
+        yield _build_condition_metric(label, objects)
 
 
 def _fill_amounts(metric: GaugeMetricFamily, field: Field, amounts: Found) -> Metric:
@@ -158,7 +158,7 @@ def _of_items(
     return metric
 
 
-def _common_metrics(label: str, views: Sequence[Any]) -> Iterator[Metric]:
+def _build_common_metrics(label: str, views: Sequence[Any]) -> Iterator[Metric]:
     prefix, labels = f"kruise_{label}", ["namespace", label]
     created = GaugeMetricFamily(f"{prefix}_created", "Creation time as Unix time.", labels=labels)
     generation = GaugeMetricFamily(f"{prefix}_metadata_generation", "The number in the spec.", labels=labels)
@@ -188,7 +188,7 @@ def _parse_amount(value: Any) -> tuple[float | None, str]:
     return None, ""
 
 
-def _condition_metric(label: str, conditions: Found) -> Metric:
+def _build_condition_metric(label: str, conditions: Found) -> Metric:
     metric = _build_gauge(label, "status_condition", "condition", "status")
     for view, document in conditions:
         for condition in document["status"].get("conditions") or ():

@@ -68,13 +68,13 @@ async def read_storage(client: Client) -> Sequence[KindStorage]:
     storages = []
     for name in sorted(crd["metadata"]["name"] for crd in build_crds() if len(crd["spec"]["versions"]) > 1):
         try:
-            storages.append(_storage_of(decode(await client.get(CUSTOM_RESOURCE_DEFINITIONS, "", name))))
+            storages.append(_read_storage(decode(await client.get(CUSTOM_RESOURCE_DEFINITIONS, "", name))))
         except NotFoundError:
             continue
     return storages
 
 
-def _storage_of(crd: Document) -> KindStorage:
+def _read_storage(crd: Document) -> KindStorage:
     spec = crd["spec"]
     versions = spec.get("versions") or ()
     stored = next((version["name"] for version in versions if version.get("storage")), "")
@@ -156,7 +156,7 @@ async def _rewrite_all(
 ) -> tuple[int, list[str]]:
     """Rewrite all objects. Returns the number of rewritten objects and the errors of others."""
     resource = msgspec.structs.replace(storage.resource, version=target)
-    objects = [_meta_of(raw) for raw in (await client.list(resource, metadata_only=True)).items]
+    objects = [_decode_metadata(raw) for raw in (await client.list(resource, metadata_only=True)).items]
     failed: list[str] = []
     done = 0
     for start in range(0, len(objects), AT_ONCE):
@@ -180,7 +180,7 @@ class _Object(msgspec.Struct):
     metadata: _Meta
 
 
-def _meta_of(raw: bytes | msgspec.Raw) -> _Meta:
+def _decode_metadata(raw: bytes | msgspec.Raw) -> _Meta:
     return msgspec.json.decode(raw, type=_Object).metadata
 
 
@@ -202,7 +202,7 @@ async def _rewrite(client: Client, resource: Resource, meta: _Meta) -> str:
 
 async def _prune(client: Client, name: str, target: str) -> None:
     """Record that no object is stored in another version. Raises MoveError when the CRD was changed meanwhile."""
-    storage = _storage_of(crd := decode(await client.get(CUSTOM_RESOURCE_DEFINITIONS, "", name)))
+    storage = _read_storage(crd := decode(await client.get(CUSTOM_RESOURCE_DEFINITIONS, "", name)))
     if storage.stored != target:
         raise MoveError(
             f"{name} stores {storage.stored} again; another client changed the CRD at the same time"

@@ -120,7 +120,7 @@ async def check_switch(
         except (FlagError, GateError):
             settings = ManagerSettings()
     storage = await read_storage(client)
-    findings += [*_about_storage(storage), *await _check_webhooks(live, settings)]
+    findings += [*_list_storage_findings(storage), *await _check_webhooks(live, settings)]
     reports = await _plan_everything(client, settings, storage, now=now, seed=seed)
     return SwitchReport(kinds=reports, findings=tuple(findings))
 
@@ -185,8 +185,8 @@ async def _plan_kind(
         if snapshot is None:
             continue
         plan = control.plan(snapshot)
-        statuses += _changes_status(plan, view)
-        writes += _writes_of(kind, key, plan, listed.get(POD_VIEWS))
+        statuses += _has_status_change(plan, view)
+        writes += _list_writes(kind, key, plan, listed.get(POD_VIEWS))
     return KindReport(
         kind=kind.name if control.objects is POD_VIEWS else kind.resource.kind,
         stored=stored,
@@ -197,11 +197,11 @@ async def _plan_kind(
     )
 
 
-def _changes_status(plan: Plan, view: Any) -> bool:
+def _has_status_change(plan: Plan, view: Any) -> bool:
     return plan.status is not None and bool(diff_merge(getattr(view, "stored_status", {}), plan.status))
 
 
-def _writes_of(kind: Kind, key: Key, plan: Plan, pods: Listed[Any] | None) -> Iterator[PlannedWrite]:
+def _list_writes(kind: Kind, key: Key, plan: Plan, pods: Listed[Any] | None) -> Iterator[PlannedWrite]:
     for step in plan.steps:
         action = step.action
         if _is_own(action):
@@ -210,14 +210,14 @@ def _writes_of(kind: Kind, key: Key, plan: Plan, pods: Listed[Any] | None) -> It
         yield PlannedWrite(
             kind=kind.resource.kind,
             owner=str(key),
-            verb=_verb_of(action),
+            verb=_name_verb(action),
             target=f"{action.resource.kind} {target}",
             why=step.because,
-            pods=tuple(_affected_pods(action, pods)),
+            pods=tuple(_list_affected_pods(action, pods)),
         )
 
 
-def _verb_of(action: Action) -> str:
+def _name_verb(action: Action) -> str:
     match action:
         case Create():
             return "create"
@@ -242,7 +242,7 @@ def _is_own(action: Action) -> bool:
     )
 
 
-def _affected_pods(action: Action, pods: Listed[Any] | None) -> Iterator[str]:
+def _list_affected_pods(action: Action, pods: Listed[Any] | None) -> Iterator[str]:
     """Yield the pods that the write affects: the written pod, or the pods of a workload whose template the write
     changes.
     """
@@ -266,7 +266,7 @@ async def _check_manager(live: Live) -> list[Finding]:
             f"there is no Deployment {live.namespace}/{MANAGER}: the defaults of flags and gates are assumed"
         )
         return [make_warning("manager", what, "give the namespace of the manager with --namespace")]
-    container = _manager_container(deployment)
+    container = _find_manager_container(deployment)
     image = container.get("image") or "an unknown image"
     gates = next((word for word in container.get("args") or () if "feature-gates" in str(word)), "")
     findings = [make_fine("manager", f"{image}{', ' + str(gates).lstrip('-') if gates else ''}")]
@@ -285,13 +285,13 @@ async def _check_manager(live: Live) -> list[Finding]:
     return findings
 
 
-def _manager_container(deployment: Document) -> Mapping[str, Any]:
+def _find_manager_container(deployment: Document) -> Mapping[str, Any]:
     containers: list[Document] = get_path(deployment, "spec", "template", "spec", "containers", default=[])
     named = [container for container in containers if container.get("name") == "manager"]
     return (named or containers or [{}])[0]
 
 
-def _about_storage(storage: Sequence[KindStorage]) -> Iterator[Finding]:
+def _list_storage_findings(storage: Sequence[KindStorage]) -> Iterator[Finding]:
     missing = sorted(
         kind.resource.kind
         for kind in all_kinds()

@@ -87,7 +87,7 @@ class Watchdog:
             if silent >= self._turns:
                 self._on_blocked(
                     f"the event loop has been blocked for {self._timeout_s:g} s; this process ends\n"
-                    + _stacks(watched)
+                    + _format_stacks(watched)
                 )
                 return
             try:
@@ -97,7 +97,7 @@ class Watchdog:
             asked += 1
 
 
-def _stacks(first: int) -> str:
+def _format_stacks(first: int) -> str:
     """Return the current stacks of all threads, the watched one first."""
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     frames = sorted(sys._current_frames().items(), key=lambda item: item[0] != first)

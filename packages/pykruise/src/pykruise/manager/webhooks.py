@@ -138,7 +138,7 @@ class Webhooks:
         )
         self._converting = ConversionProcess()
         self.server = WebhookServer(
-            self._paths(),
+            self._build_paths(),
             host=bind,
             port=webhook.port if port is None else port,
             limits=limits,
@@ -147,7 +147,7 @@ class Webhooks:
         self._sync = WebhookSync(
             client,
             self._choose_store,
-            target=self._target(quiet_s),
+            target=self._build_target(quiet_s),
             remover=self.reviews.remover,
             selectors=self.reviews.selectors.find_known,
             list_selectors=self.reviews.selectors.read,
@@ -160,20 +160,20 @@ class Webhooks:
         self._wake = asyncio.Event()
         self._stop = asyncio.Event()
         self._crds = Cache(client, CUSTOM_RESOURCE_DEFINITIONS, project=project_crd, clock=clock, rng=rng)
-        self._watches = self._watched_caches()
+        self._watches = self._make_watched_caches()
         self._subscribe()
         self._is_initialized = False
         self._problem = "the first check of Secret, webhook configurations and CRDs has not finished"
         self._check_problem = ""
 
-    def _paths(self) -> Mapping[str, PostPath]:
+    def _build_paths(self) -> Mapping[str, PostPath]:
         """Return all paths that the server serves."""
         return {
             **review_paths(self.reviews.dispatcher),
             **build_conversion_path(CONVERT_PATH, aside=self._converting.convert),
         }
 
-    def _target(self, quiet_s: float) -> WebhookTarget:
+    def _build_target(self, quiet_s: float) -> WebhookTarget:
         return WebhookTarget(
             rules=self.reviews.dispatcher.by_path,
             converted=frozenset(list_conversions()),
@@ -190,7 +190,7 @@ class Webhooks:
         self._crds.subscribe(Renewal(self.reviews.list_caches).handle_definition)
         self.reviews.selectors.subscribe(self._wake.set)
 
-    def _watched_caches(self) -> list[Cache[MetadataView]]:
+    def _make_watched_caches(self) -> list[Cache[MetadataView]]:
         """Return caches of the objects whose change starts a reconcile. The Secret is included only if it stores the
         certificates.
         """
@@ -274,7 +274,7 @@ class Webhooks:
             self._wake.clear()
             try:
                 async with asyncio.timeout(PASS_S):
-                    again_s = await self._sync.reconcile(self._crd_views)
+                    again_s = await self._sync.reconcile(self._read_crd_views)
             except (KubeError, OSError, StoreError, WebhookSyncError, ValueError, TimeoutError) as error:
                 failures += 1
                 self._note_error(error)
@@ -282,7 +282,7 @@ class Webhooks:
                     raise WebhooksNotReadyError(
                         f"webhooks are not registered after {self._timeout_s:g} s: {self._problem}"
                     ) from error
-                wait_s = self._backoff_s(failures)
+                wait_s = self._compute_backoff_s(failures)
                 if not self._is_initialized:
                     wait_s = min(wait_s, max(deadline - loop.time(), 0.1))
             else:
@@ -294,7 +294,7 @@ class Webhooks:
             # If another writer reverts these writes, the two must not cause writes all the time.
             await asyncio.sleep(SPACING_S)
 
-    async def _crd_views(self) -> Sequence[CrdView]:
+    async def _read_crd_views(self) -> Sequence[CrdView]:
         async with asyncio.timeout(PASS_S / 2):
             await self._crds.wait_synced()
         return self._crds.values()
@@ -319,7 +319,7 @@ class Webhooks:
             _log.warning("the webhooks have a problem, and the manager retries: %s", problem)
         self._problem = problem
 
-    def _backoff_s(self, failures: int) -> float:
+    def _compute_backoff_s(self, failures: int) -> float:
         first, longest = BACKOFF_S
         return min(longest, first * 2.0 ** min(failures - 1, 10)) * self._rng.uniform(0.5, 1.0)
 

@@ -52,23 +52,23 @@ def model_of(api_version: str, kind: str) -> type[ApiObject]:
 def _collect_models() -> Mapping[tuple[str, str], type[ApiObject]]:
     models: dict[tuple[str, str], type[ApiObject]] = {}
     for module in (v1alpha1, v1beta1):
-        for model in _models_in(module):
-            models[f"{_group_of(model)}/{module.__name__.rpartition('.')[2]}", _default_of(model, "kind")] = (
-                model
-            )
+        for model in _list_models(module):
+            models[
+                f"{_group_of(model)}/{module.__name__.rpartition('.')[2]}", _find_default(model, "kind")
+            ] = model
     return models
 
 
-def _models_in(module: ModuleType) -> list[type[ApiObject]]:
+def _list_models(module: ModuleType) -> list[type[ApiObject]]:
     members = (getattr(module, name) for name in module.__all__)
     return [member for member in members if isinstance(member, type) and issubclass(member, ApiObject)]
 
 
 def _group_of(model: type[ApiObject]) -> str:
-    return _default_of(model, "api_version").partition("/")[0]
+    return _find_default(model, "api_version").partition("/")[0]
 
 
-def _default_of(model: type[ApiObject], field: str) -> str:
+def _find_default(model: type[ApiObject], field: str) -> str:
     return next(
         str(field_info.default) for field_info in msgspec.structs.fields(model) if field_info.name == field
     )

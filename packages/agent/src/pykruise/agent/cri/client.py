@@ -97,7 +97,7 @@ class CriClient:
                         at=item.created_at / _NANO,
                     )
         except Exception as error:
-            raise _error_of(error, "GetContainerEvents") from error
+            raise _convert_error(error, "GetContainerEvents") from error
         raise RuntimeGoneError(f"{self.socket}: the container runtime closed its event stream")
 
     # ── containers ───────────────────────────────────────────────────────────
@@ -199,7 +199,7 @@ class CriClient:
         try:
             return await method(load_message_class(f"{name}Request")(**asked), timeout=timeout_s)
         except Exception as error:
-            raise _error_of(error, name, socket=self.socket, timeout_s=timeout_s) from error
+            raise _convert_error(error, name, socket=self.socket, timeout_s=timeout_s) from error
 
     async def _call_shortened(
         self, service: str, name: str, asked: Mapping[str, Any], *, timeout_s: float
@@ -216,7 +216,7 @@ class CriClient:
                 raise ProtocolError("no response")
             return answer
         except Exception as error:
-            raise _error_of(error, name, socket=self.socket, timeout_s=timeout_s) from error
+            raise _convert_error(error, name, socket=self.socket, timeout_s=timeout_s) from error
 
 
 @asynccontextmanager
@@ -237,7 +237,7 @@ _BY_STATUS: Final[Mapping[Status, type[CriError]]] = {
 }
 
 
-def _error_of(error: Exception, name: str, *, socket: str = "", timeout_s: float = 0.0) -> CriError:
+def _convert_error(error: Exception, name: str, *, socket: str = "", timeout_s: float = 0.0) -> CriError:
     match error:
         case CriError():
             return error

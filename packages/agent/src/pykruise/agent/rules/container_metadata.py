@@ -151,7 +151,8 @@ def project_pod(raw: bytes | msgspec.Raw) -> NodePod:
 def _of_ours(pod: _Pod, labels: Mapping[str, str], annotations: Mapping[str, str]) -> dict[str, Any]:
     fields = {"labels": labels, "annotations": annotations}
     sources = {
-        container.name: parse_env_sources(_field_paths(container)) for container in pod.spec.containers or ()
+        container.name: parse_env_sources(_list_field_paths(container))
+        for container in pod.spec.containers or ()
     }
     return {
         "is_updating": any(
@@ -174,7 +175,7 @@ def _of_ours(pod: _Pod, labels: Mapping[str, str], annotations: Mapping[str, str
     }
 
 
-def _field_paths(container: _Container) -> Iterator[tuple[str, str]]:
+def _list_field_paths(container: _Container) -> Iterator[tuple[str, str]]:
     for entry in container.env or ():
         if not entry.value and entry.value_from and entry.value_from.field_ref:
             yield entry.name, entry.value_from.field_ref.field_path

@@ -296,12 +296,12 @@ def status_of(view: AgentNodeImageView, pulls: Mapping[ImageName, Pull]) -> Docu
 
     `firstSyncStatus` is kept; the agent sets it when all initially requested pulls have ended.
     """
-    stored = _stored_tags(view)
+    stored = _index_stored_tags(view)
     images: dict[str, list[Document]] = {}
     for image in view.wanted:
         pull = pulls.get(image)
         if pull is not None:
-            images.setdefault(image.name, []).append(_tag_status(image, pull))
+            images.setdefault(image.name, []).append(_build_tag_status(image, pull))
         elif image in stored:
             images.setdefault(image.name, []).append(stored[image])
     tags = [tag for result in images.values() for tag in result]
@@ -317,11 +317,11 @@ def status_of(view: AgentNodeImageView, pulls: Mapping[ImageName, Pull]) -> Docu
         status["imageStatuses"] = {
             name: {"tags": sorted(result, key=lambda tag: str(tag["tag"]))} for name, result in images.items()
         }
-    first = view.stored_status.get("firstSyncStatus") or _first_sync(view, tags)
+    first = view.stored_status.get("firstSyncStatus") or _build_first_sync(view, tags)
     return {**status, **({"firstSyncStatus": first} if first else {})}
 
 
-def _stored_tags(view: AgentNodeImageView) -> dict[ImageName, Document]:
+def _index_stored_tags(view: AgentNodeImageView) -> dict[ImageName, Document]:
     return {
         ImageName(name, tag["tag"]): tag
         for name, image in (view.stored_status.get("imageStatuses") or {}).items()
@@ -333,7 +333,7 @@ def _to_count(name: str, count: int) -> Document:
     return {name: count} if count else {}
 
 
-def _tag_status(image: ImageName, pull: Pull) -> Document:
+def _build_tag_status(image: ImageName, pull: Pull) -> Document:
     status: Document = {"tag": image.tag, "phase": pull.phase, "version": pull.version}
     if pull.phase == "Succeeded":
         status |= {"progress": 100, "imageID": f"{image.name}@{pull.image_id.rpartition('@')[2]}"}
@@ -346,7 +346,7 @@ def _tag_status(image: ImageName, pull: Pull) -> Document:
     return status
 
 
-def _first_sync(view: AgentNodeImageView, tags: Sequence[Document]) -> Document | None:
+def _build_first_sync(view: AgentNodeImageView, tags: Sequence[Document]) -> Document | None:
     ended = [tag for tag in tags if tag.get("completionTime")]
     if not tags or len(ended) < len(view.wanted):
         return None
@@ -394,19 +394,19 @@ def report_of(
     patch = diff_merge(view.stored_status, fit_status(status_of(view, pulls)))
     if not patch or not (view.wanted or view.stored_status):
         return Report({}, math.inf)
-    wait_s = _due_at(view, pulls, now) - now
+    wait_s = _compute_due_time(view, pulls, now) - now
     if wait_s <= 0:
         wait_s = pace.wait_s(now)
     return Report({}, wait_s) if wait_s > 0 else Report(patch, math.inf)
 
 
-def _due_at(view: AgentNodeImageView, pulls: Mapping[ImageName, Pull], now: Instant) -> Instant:
+def _compute_due_time(view: AgentNodeImageView, pulls: Mapping[ImageName, Pull], now: Instant) -> Instant:
     """Return the time of the next write if nothing else happens: now, but later for pulls that have just begun."""
-    stored = _stored_tags(view)
+    stored = _index_stored_tags(view)
     begun = (
         now if pull.completed_at is not None else pull.started_at + QUICK_S
         for image, pull in pulls.items()
-        if pull.started_at is not None and _tag_status(image, pull) != stored.get(image)
+        if pull.started_at is not None and _build_tag_status(image, pull) != stored.get(image)
     )
     return min(begun, default=now)
 
@@ -451,7 +451,7 @@ def events_of(
         ]
         if is_failure:
             owners = view.wanted[image].owner_references or ()
-            about += [(_resource_of(owner), owner) for owner in owners if owner.get("uid")]
+            about += [(_build_resource(owner), owner) for owner in owners if owner.get("uid")]
         for resource, value in about:
             yield PullEvent(
                 resource=resource,
@@ -463,7 +463,7 @@ def events_of(
             )
 
 
-def _resource_of(reference: Mapping[str, Any]) -> Resource:
+def _build_resource(reference: Mapping[str, Any]) -> Resource:
     group, _, version = str(reference.get("apiVersion") or "").rpartition("/")
     kind = str(reference.get("kind") or "")
     return Resource(group or NODE_IMAGES.group, version or "v1beta1", f"{kind.lower()}s", kind)

@@ -113,7 +113,8 @@ def advance(request: Mapping[str, Any], containers: Mapping[str, OnNode], now: I
     stored = get_path(request, "status", "containerRecreateStates", default=[])
     known = {item["name"]: item for item in stored}
     states = [
-        _state_of(container, known, containers, request, now) for container in request["spec"]["containers"]
+        _build_state(container, known, containers, request, now)
+        for container in request["spec"]["containers"]
     ]
     if states != stored:
         return RecreateTurn(states=states)
@@ -158,7 +159,7 @@ def stop_grace_s(request: Mapping[str, Any]) -> int:
     return DEFAULT_GRACE_S if result is None else int(result)
 
 
-def _state_of(
+def _build_state(
     target: Mapping[str, Any],
     known: Mapping[str, Document],
     containers: Mapping[str, OnNode],

@@ -89,16 +89,16 @@ class SimulatedAgents:
 
     def wake_node(self, name: str) -> None:
         """See `NodeAgents`."""
-        self._for_each(lambda part: part.wake_node(name))
+        self._apply_to_parts(lambda part: part.wake_node(name))
 
     def wake_all(self) -> None:
         """See `NodeAgents`."""
-        self._for_each(lambda part: part.wake_all())
+        self._apply_to_parts(lambda part: part.wake_all())
 
     def note_containers(self, key: Key, uid: str) -> None:
         """See `NodeAgents`."""
-        self._for_each(lambda part: part.note_containers(key, uid))
+        self._apply_to_parts(lambda part: part.note_containers(key, uid))
 
-    def _for_each(self, do: Callable[[AgentPart], None]) -> None:
+    def _apply_to_parts(self, do: Callable[[AgentPart], None]) -> None:
         for part in self.parts:
             do(part)

@@ -56,7 +56,7 @@ class RecreateAgents(AgentPart):
         if self._requests.list_by_index(_BY_POD, key):
             self._queue.add(key)
 
-    def _containers_of(self, key: Key, uid: str) -> Mapping[str, OnNode] | None:
+    def _find_containers(self, key: Key, uid: str) -> Mapping[str, OnNode] | None:
         """Return, by name, the containers of the pod with this uid; None if no node that has power runs the pod."""
         runs = self._runs_of(key, uid)
         if runs is None:
@@ -81,7 +81,7 @@ class RecreateAgents(AgentPart):
         if not open_:
             return None
         first, *later = sorted(open_, key=lambda item: order_of(item.document))
-        containers = self._containers_of(pod, first.pod_uid)
+        containers = self._find_containers(pod, first.pod_uid)
         if containers is None:
             return None
         for request in later:
@@ -103,7 +103,7 @@ class RecreateAgents(AgentPart):
         if turn.stop:
             grace_s = float(stop_grace_s(request.document))
             await self._stop_container(request.pod, turn.stop, grace_s)
-            if self._containers_of(request.pod, request.pod_uid) is None:
+            if self._find_containers(request.pod, request.pod_uid) is None:
                 return None  # the node has lost power since then, and its agent has stopped
         if turn.states != get_path(request.document, "status", "containerRecreateStates", default=[]):
             await self._report_status(request, {"containerRecreateStates": list(turn.states)})

@@ -212,7 +212,7 @@ class BatchedUpdates(Generic[V, R, C]):
         async with queue.lock:
             # An earlier batch may have settled this request.
             if not request.is_settled:
-                await self._next_batch(queue, view, request)
+                await self._store_next_batch(queue, view, request)
         if request.error is not None:
             raise request.error
 
@@ -220,7 +220,7 @@ class BatchedUpdates(Generic[V, R, C]):
         """Forget the known state of the object: the stored object must be read before the next decision."""
         self._find_or_add_queue(uid).is_unknown = True
 
-    async def _next_batch(self, queue: _Queue[V, R], view: V, own: R) -> None:
+    async def _store_next_batch(self, queue: _Queue[V, R], view: V, own: R) -> None:
         await self._wait_for_burst(queue)
         batch, queue.waiting = queue.waiting, []
         try:

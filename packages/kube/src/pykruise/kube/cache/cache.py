@@ -115,7 +115,7 @@ class Cache(Generic[T]):
         view = SelectorView(label_selector, field_selector) if label_selector or field_selector else None
         self._delivery: Delivery[T] = Delivery(resource)
         self._store: Store[T] = Store(
-            indexes or {}, is_filtered=view is not None, now=_loop_time, on_change=self._delivery.put
+            indexes or {}, is_filtered=view is not None, now=_read_loop_time, on_change=self._delivery.put
         )
         self._ingest = Ingest(
             resource,
@@ -312,5 +312,5 @@ class Cache(Generic[T]):
         self._inbox.put(self._ingest.take_deleted, (key, uid, raw))
 
 
-def _loop_time() -> float:
+def _read_loop_time() -> float:
     return asyncio.get_running_loop().time()

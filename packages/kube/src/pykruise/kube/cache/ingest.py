@@ -321,7 +321,7 @@ class Listing(Generic[T]):
                 self._listed.append(self._ingest.read(raw))
             except Exception as error:
                 self._ingest.note_unreadable(raw, error)
-                self._unreadable.add(_key_in(raw))
+                self._unreadable.add(_read_key(raw))
             if count % SLICE == 0:
                 await asyncio.sleep(0)
 
@@ -346,7 +346,7 @@ class Listing(Generic[T]):
                 await asyncio.sleep(0)
 
 
-def _key_in(raw: bytes | msgspec.Raw) -> Key:
+def _read_key(raw: bytes | msgspec.Raw) -> Key:
     try:
         return _decode_envelope(raw).key
     except msgspec.DecodeError:

@@ -162,7 +162,7 @@ class Reflector:
             return 0.0
         # Without a wait, a server that ends every watch immediately would get requests without a pause.
         self._failures += 1
-        return self._backoff_s()
+        return self._compute_backoff_s()
 
     # ── list ─────────────────────────────────────────────────────────────────
 
@@ -279,11 +279,11 @@ class Reflector:
         self._was_gone = is_gone
         self._failures += 1
         self._must_list = self._must_list or needs_list
-        wait_s = self._backoff_s()
+        wait_s = self._compute_backoff_s()
         if isinstance(error, ApiError) and error.retry_after_s:
             wait_s = max(wait_s, error.retry_after_s)
         _log.log(
-            self._level_of_failure(),
+            self._choose_log_level(),
             "%s: %s; %s starts in %.1f s (failure %d)",
             self._resource,
             self.last_error,
@@ -293,7 +293,7 @@ class Reflector:
         )
         return wait_s
 
-    def _level_of_failure(self) -> int:
+    def _choose_log_level(self) -> int:
         """Return the log level. The first failure may be harmless, the second is a warning, and a repeated error is
         logged at the level debug.
         """
@@ -303,7 +303,7 @@ class Reflector:
         self._logged_error = self.last_error
         return logging.DEBUG if is_logged else logging.WARNING
 
-    def _backoff_s(self) -> float:
+    def _compute_backoff_s(self) -> float:
         full = min(BACKOFF_CAP_S, BACKOFF_BASE_S * 2.0 ** min(self._failures - 1, 16))
         return full * self._rng.uniform(0.5, 1.0)
 

@@ -588,11 +588,11 @@ async def _decode_events(path: str, lines: AsyncIterator[bytes]) -> AsyncGenerat
                 f"watch {path}: a line of the response is not a watch event: {err}"
             ) from err
         if event.type == "ERROR":
-            raise _error_of(event)
+            raise _parse_error_event(event)
         yield event
 
 
-def _error_of(event: WatchEvent) -> ApiError:
+def _parse_error_event(event: WatchEvent) -> ApiError:
     body = bytes(event.object)
     try:
         code = _decode_status(body).code

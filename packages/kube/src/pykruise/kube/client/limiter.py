@@ -140,7 +140,7 @@ class Limiter:
         """Enter a slot. Raises HeldBackError when the server requested a wait longer than PATIENCE_S."""
         while (left_s := self._held_until.get(scope, 0.0) - loop.time()) > 0:
             if left_s > PATIENCE_S:
-                raise HeldBackError(_held_back(scope), retry_after_s=left_s)
+                raise HeldBackError(_build_held_status(scope), retry_after_s=left_s)
             await asyncio.sleep(left_s)
         await self._wait_for_slot(loop, priority)
         self._started += 1
@@ -181,12 +181,12 @@ class Limiter:
     def _give_slots(self, loop: asyncio.AbstractEventLoop) -> None:
         """Give free slots to waiting requests."""
         while (self._lanes[0] or self._lanes[1]) and self._may_start(loop):
-            turn = self._next_lane().popleft()
+            turn = self._choose_lane().popleft()
             if not turn.cancelled():
                 self._in_flight += 1
                 turn.set_result(None)
 
-    def _next_lane(self) -> deque[asyncio.Future[None]]:
+    def _choose_lane(self) -> deque[asyncio.Future[None]]:
         normal, first = self._lanes
         if not first:
             self._ahead = 0
@@ -276,6 +276,6 @@ def _is_overload(err: BaseException) -> bool:
     return isinstance(err, ServerUnavailableError | RequestTimeoutError | ServerTimeoutError)
 
 
-def _held_back(scope: str) -> ErrorStatus:
+def _build_held_status(scope: str) -> ErrorStatus:
     message = f"{scope}: the request was not sent, because an earlier response requested a wait"
     return ErrorStatus(status="Failure", message=message, reason="TooManyRequests", code=429)

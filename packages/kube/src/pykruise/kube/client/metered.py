@@ -47,7 +47,7 @@ class MeteredTransport(WrappedTransport):
     async def request(self, request: Request, /) -> Response:
         """Count the request and pass it on."""
         method = request.method
-        what = f"{method} {_resource_of(request.path)}"
+        what = f"{method} {_parse_resource(request.path)}"
         self.requests[what] += 1
         loop = asyncio.get_running_loop()
         started = loop.time()
@@ -67,7 +67,7 @@ class MeteredTransport(WrappedTransport):
 
     def stream(self, request: Request, /) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         """Count the stream and pass it on."""
-        what = f"WATCH {_resource_of(request.path)}"
+        what = f"WATCH {_parse_resource(request.path)}"
         self.requests[what] += 1
         return self._open_stream(what, self._inner.stream(request))
 
@@ -90,7 +90,7 @@ class MeteredTransport(WrappedTransport):
             _log.error("a permission is missing, %s is forbidden: %s", what, error)
 
 
-def _resource_of(path: str) -> str:
+def _parse_resource(path: str) -> str:
     """Return the resource of a path: `/apis/apps/v1/namespaces/x/deployments/web/scale` is `deployments/scale`. Other
     paths are returned unchanged.
     """

@@ -269,7 +269,7 @@ class EventRecorder:
                 self._something.clear()
             try:
                 written = await self._write_event(event, occurrences)
-                self._memory.put_written(self._digest_of(event), written, self._clock())
+                self._memory.put_written(self._compute_event_digest(event), written, self._clock())
                 self._counts["written"] += 1
             except KubeError as err:
                 occurrences.tries += 1
@@ -287,7 +287,7 @@ class EventRecorder:
             return 0
 
     async def _write_event(self, event: _Event, occurrences: _Occurrences) -> _Written:
-        known = self._memory.take_written(self._digest_of(event))
+        known = self._memory.take_written(self._compute_event_digest(event))
         if known is not None and occurrences.first - known.last <= self._memory.window_s:
             try:
                 return await self._raise_count(event, known, occurrences)
@@ -308,7 +308,9 @@ class EventRecorder:
         except NotFoundError:
             raise
         except BaseException:
-            self._memory.put_written(self._digest_of(event), known, known.last)  # kept for the next try
+            self._memory.put_written(
+                self._compute_event_digest(event), known, known.last
+            )  # kept for the next try
             raise
         return _Written(known.name, occurrences.last, count)
 
@@ -319,7 +321,7 @@ class EventRecorder:
             await self._client.create(EVENTS, event.namespace or "default", body)
         return _Written(name, occurrences.last, occurrences.count)
 
-    def _digest_of(self, event: _Event) -> bytes:
+    def _compute_event_digest(self, event: _Event) -> bytes:
         """Return a digest of an event, short for messages of any length."""
         about = event.resource
         texts = (about.kind, about.group, event.namespace, event.name, event.uid)

@@ -144,18 +144,18 @@ class StoredVersions:
         """Return the conversion of a resource's objects and the stored version. None: the resource is stored in its
         hub version, has only one version, or belongs to another program.
         """
-        known = (await self._kinds_of(group)).get(plural)
+        known = (await self._find_kinds(group)).get(plural)
         return None if known is None else self._choose_older(group, known)
 
     async def older_of_kind(self, group: str, kind: str) -> str | None:
         """Return the stored version of a kind if it is not its hub version, else None."""
-        known = next((item for item in (await self._kinds_of(group)).values() if item.kind == kind), None)
+        known = next((item for item in (await self._find_kinds(group)).values() if item.kind == kind), None)
         result = None if known is None else self._choose_older(group, known)
         return None if result is None else result[1]
 
     async def has_older(self, group: str) -> bool:
         """Whether any kind of the group is stored in another version than its hub version."""
-        known = await self._kinds_of(group)
+        known = await self._find_kinds(group)
         if group not in self._has_older:
             self._has_older[group] = any(self._choose_older(group, kind) for kind in known.values())
         return self._has_older[group]
@@ -167,7 +167,7 @@ class StoredVersions:
         version = _choose_version(conversion, known.hashes)
         return None if version == conversion.hub else (conversion, version)
 
-    async def _kinds_of(self, group: str) -> _Group:
+    async def _find_kinds(self, group: str) -> _Group:
         if group not in self.groups:
             return {}
         known = self._known.get(group)
@@ -222,7 +222,7 @@ class StoredVersionTransport(WrappedTransport):
 
     async def request(self, request: Request, /) -> Response:
         """See `Transport.request`."""
-        target = await self._target_of(request.path)
+        target = await self._find_target(request.path)
         request = await self._with_stored_owners(request)
         if target is None:
             answer = await self._inner.request(request)
@@ -230,7 +230,7 @@ class StoredVersionTransport(WrappedTransport):
             answer = await self._send_patch(request, target)
         else:
             answer = await self._inner.request(self._to_stored_request(request, target))
-        if answer.status == _NOT_FOUND and not _names_an_object(answer.body):
+        if answer.status == _NOT_FOUND and not _is_object_missing(answer.body):
             self._forget_group_of(request.path)
         return answer if target is None else self._in_hub_version(answer, target)
 
@@ -244,7 +244,7 @@ class StoredVersionTransport(WrappedTransport):
 
     @asynccontextmanager
     async def _converted_stream(self, request: Request) -> AsyncIterator[AsyncIterator[bytes]]:
-        target = await self._target_of(request.path)
+        target = await self._find_target(request.path)
         there = request if target is None else msgspec.structs.replace(request, path=target.path)
         try:
             async with self._inner.stream(there) as lines:
@@ -267,7 +267,7 @@ class StoredVersionTransport(WrappedTransport):
 
     # ── targets of requests ──────────────────────────────────────────────────
 
-    async def _target_of(self, path: str) -> _Target | None:
+    async def _find_target(self, path: str) -> _Target | None:
         """Return the target of a request, or None: the request is sent unchanged."""
         parts = path.split("/")
         # "", "apis", group, version, ["namespaces", namespace,] plural, [name, [subresource]]
@@ -336,7 +336,7 @@ class StoredVersionTransport(WrappedTransport):
             stored, "metadata", "resourceVersion"
         )
         answer = current
-        for path, part in _requests_of(difference, plain, target):
+        for path, part in _build_patch_requests(difference, plain, target):
             metadata = {**part.get("metadata", {}), "resourceVersion": version}
             if uid := get_path(change, "metadata", "uid"):
                 metadata["uid"] = uid
@@ -401,7 +401,7 @@ class StoredVersionTransport(WrappedTransport):
             return request
         document = orjson.loads(body)
         changed = False
-        for reference in _owner_references(document):
+        for reference in _list_owner_references(document):
             group, _, version = str(reference.get("apiVersion")).rpartition("/")
             kind = str(reference.get("kind"))
             older = await self.versions.older_of_kind(group, kind)
@@ -411,18 +411,18 @@ class StoredVersionTransport(WrappedTransport):
         return msgspec.structs.replace(request, body=orjson.dumps(document)) if changed else request
 
 
-def _owner_references(body: Any) -> Iterable[Document]:
+def _list_owner_references(body: Any) -> Iterable[Document]:
     """Yield the owner references of an object, of a merge patch or of a JSON patch."""
     if isinstance(body, dict):
         lists = [get_path(body, "metadata", "ownerReferences")]
     else:
-        lists = [_patched_references(entry) for entry in body if isinstance(entry, dict)]
+        lists = [_find_patched_references(entry) for entry in body if isinstance(entry, dict)]
     for references in lists:
         if isinstance(references, list):
             yield from (reference for reference in references if isinstance(reference, dict))
 
 
-def _patched_references(operation: Document) -> Any:
+def _find_patched_references(operation: Document) -> Any:
     path, value = operation.get("path"), operation.get("value")
     if path == "/metadata/ownerReferences":
         return value
@@ -431,7 +431,7 @@ def _patched_references(operation: Document) -> Any:
     return get_path(value, "ownerReferences") if path == "/metadata" else None
 
 
-def _requests_of(difference: Document, plain: str, target: _Target) -> list[tuple[str, Document]]:
+def _build_patch_requests(difference: Document, plain: str, target: _Target) -> list[tuple[str, Document]]:
     """Return the patches that write a difference, each with its path.
 
     Parts of a newer status are annotations in the older version. A status write stores no annotations, so these
@@ -453,7 +453,7 @@ def _requests_of(difference: Document, plain: str, target: _Target) -> list[tupl
     return requests
 
 
-def _names_an_object(body: bytes) -> bool:
+def _is_object_missing(body: bytes) -> bool:
     """Whether a 404 reports a missing object, not a missing kind."""
     try:
         return bool(get_path(orjson.loads(body), "details", "name"))

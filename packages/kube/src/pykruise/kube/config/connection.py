@@ -108,7 +108,7 @@ class RenewedCredentials:
         self._due: Instant | None = None
         self._last_refresh = float("-inf")
         if current is not None:
-            self._due = self._due_of(current)
+            self._due = self._compute_due_time(current)
 
     @property
     def tls(self) -> ssl.SSLContext | None:
@@ -142,7 +142,7 @@ class RenewedCredentials:
     def _is_due(self) -> bool:
         return self._due is not None and self._clock() >= self._due
 
-    def _due_of(self, material: Material) -> Instant | None:
+    def _compute_due_time(self, material: Material) -> Instant | None:
         now = self._clock()
         candidates = []
         if self._every_s is not None:
@@ -164,7 +164,7 @@ class RenewedCredentials:
             self._due = self._clock() + _RETRY_S
             return self._current
         self._current = material
-        self._due = self._due_of(material)
+        self._due = self._compute_due_time(material)
         return material
 
 

@@ -95,9 +95,9 @@ class ExecPlugin(msgspec.Struct, rename="camel"):
                 f"{where}: {self.command} failed: exit code {ended.returncode}"
                 + (f": {words}" if words else "")
             )
-        return self._status_of(ended.stdout, where)
+        return self._parse_status(ended.stdout, where)
 
-    def _status_of(self, printed: bytes, where: str) -> dict[str, Any]:
+    def _parse_status(self, printed: bytes, where: str) -> dict[str, Any]:
         try:
             document = json.loads(printed)
         except ValueError as error:

@@ -97,12 +97,12 @@ async def load(
         return await asyncio.to_thread(
             load_in_cluster, environ=environ, service_account=service_account, clock=clock
         )
-    if _default_kubeconfig(environ).exists():
+    if _choose_default_kubeconfig(environ).exists():
         return await asyncio.to_thread(
             load_kubeconfig, None, context, overrides=overrides, environ=environ, clock=clock
         )
     raise ConfigurationError(
-        f"no cluster is configured: $KUBECONFIG is not set, {_default_kubeconfig(environ)} does not exist,"
+        f"no cluster is configured: $KUBECONFIG is not set, {_choose_default_kubeconfig(environ)} does not exist,"
         " and this is not a pod; name a kubeconfig, or start a cluster to play with: pykruise up"
     )
 
@@ -121,7 +121,7 @@ def load_kubeconfig(
     $KUBECONFIG may list several files, which are merged as kubectl does: the first file to define a name wins,
     missing files are skipped. When `overrides` name a server, no file is needed. Raises ConfigurationError.
     """
-    paths = _kubeconfig_paths(path, environ, is_needed=not overrides.cluster.get("server"))
+    paths = _list_kubeconfig_paths(path, environ, is_needed=not overrides.cluster.get("server"))
     return _Kubeconfig(paths, context, environ, clock, overrides).build_connection()
 
 
@@ -138,13 +138,13 @@ def load_in_cluster(
     """
     token, ca = service_account / "token", service_account / "ca.crt"
     where = f"service account {service_account}"
-    server = _server_of_pod(environ, where)
+    server = _find_server_of_pod(environ, where)
     for path in (token, ca):
         if not path.is_file():
             raise ConfigurationError(f"{where}: {path} does not exist; {_ONLY_IN_PODS}")
 
     def read() -> Material:
-        return Material(headers=_bearer_headers(read_token(token, where)))
+        return Material(headers=_build_bearer_headers(read_token(token, where)))
 
     namespace = service_account / "namespace"
     return Connection(
@@ -160,7 +160,7 @@ def load_in_cluster(
 _ONLY_IN_PODS = "the in-cluster configuration works only in a pod that mounts its service account token"
 
 
-def _server_of_pod(environ: Mapping[str, str], where: str) -> str:
+def _find_server_of_pod(environ: Mapping[str, str], where: str) -> str:
     """Return the API server named in the environment of every pod."""
     host, port = environ.get("KUBERNETES_SERVICE_HOST"), environ.get("KUBERNETES_SERVICE_PORT")
     if not host or not port:
@@ -170,11 +170,11 @@ def _server_of_pod(environ: Mapping[str, str], where: str) -> str:
     return f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
 
 
-def _default_kubeconfig(environ: Mapping[str, str]) -> Path:
+def _choose_default_kubeconfig(environ: Mapping[str, str]) -> Path:
     return Path(environ.get("HOME") or Path.home()) / ".kube" / "config"
 
 
-def _kubeconfig_paths(
+def _list_kubeconfig_paths(
     path: str | Path | None, environ: Mapping[str, str], *, is_needed: bool = True
 ) -> list[Path]:
     if path:
@@ -184,7 +184,7 @@ def _kubeconfig_paths(
         listed, origin = [Path(name).expanduser() for name in names], "$KUBECONFIG"
     else:
         listed, origin = (
-            [_default_kubeconfig(environ)],
+            [_choose_default_kubeconfig(environ)],
             "$KUBECONFIG is not set, and this is the default path",
         )
     existing = [file for file in listed if file.exists()]
@@ -259,13 +259,13 @@ class _Kubeconfig:
             raise ConfigurationError(
                 f"{self._at_cluster}: proxy-url {proxy!r} is not supported; use an http:// or https:// proxy"
             )
-        credentials, tls = self._credentials()
+        credentials, tls = self._build_credentials()
         return Connection(
             server=server.geturl().rstrip("/"),
             ssl_context=tls if server.scheme == "https" else None,
             credentials=credentials,
             server_name=str(self._cluster.get("tls-server-name") or ""),
-            headers=tuple(_impersonation_headers(self._user)),
+            headers=tuple(_build_impersonation_headers(self._user)),
             proxy=proxy or find_proxy(self._environ, server),
             namespace=self._namespace,
             source=self._source,
@@ -287,25 +287,25 @@ class _Kubeconfig:
 
     # ── credentials ──────────────────────────────────────────────────────────
 
-    def _credentials(self) -> tuple[Credentials, ssl.SSLContext]:
+    def _build_credentials(self) -> tuple[Credentials, ssl.SSLContext]:
         """Return the credentials and the initial TLS context (client certificate included)."""
         user = self._user
         has_files = any(has_file(user, name) for name in ("client-certificate", "client-key"))
-        reader = _CertificateReader(self._tls_parts, self._build_tls)
+        reader = _CertificateReader(self._read_tls_parts, self._build_tls)
         tls = reader.read()
         if token_file := user.get("tokenFile"):
             path = self._user_base / str(token_file)
 
             def read() -> Material:
                 token = read_token(path, f"{self._at_user}, tokenFile")
-                return Material(headers=_bearer_headers(token), tls=reader.read())
+                return Material(headers=_build_bearer_headers(token), tls=reader.read())
 
             return self._renew_from(read, every_s=_REREAD_S), tls
         if not user.get("token") and user.get("exec"):
-            return self._exec_credentials(), tls
+            return self._build_exec_credentials(), tls
         if not user.get("token") and user.get("auth-provider"):
-            return self._oidc_credentials(reader), tls
-        headers = self._fixed_headers()
+            return self._build_oidc_credentials(reader), tls
+        headers = self._build_fixed_headers()
         if has_files:
             # Other programs (kubeadm, kubelet) rotate the files: read them again regularly.
             return self._renew_from(
@@ -316,15 +316,15 @@ class _Kubeconfig:
     def _renew_from(self, read: Callable[[], Material], *, every_s: float) -> Credentials:
         return RenewedCredentials(read, clock=self._clock, every_s=every_s, current=read())
 
-    def _fixed_headers(self) -> dict[str, str]:
+    def _build_fixed_headers(self) -> dict[str, str]:
         if token := self._user.get("token"):
-            return _bearer_headers(check_token(str(token), f"{self._at_user}, token"))
+            return _build_bearer_headers(check_token(str(token), f"{self._at_user}, token"))
         if "username" in self._user or "password" in self._user:
             pair = f"{self._user.get('username') or ''}:{self._user.get('password') or ''}"
             return {"Authorization": "Basic " + base64.b64encode(pair.encode()).decode()}
         return {}
 
-    def _tls_parts(self, certificate: tuple[bytes, bytes] | None = None) -> "TlsParts":
+    def _read_tls_parts(self, certificate: tuple[bytes, bytes] | None = None) -> "TlsParts":
         """Return the parts of a TLS context; `certificate` (chain, key) replaces the user's."""
         ca = self._read_pem(self._cluster, "certificate-authority", self._cluster_base, self._at_cluster)
         is_insecure = bool(self._cluster.get("insecure-skip-tls-verify"))
@@ -361,20 +361,20 @@ class _Kubeconfig:
             return b""
         return read_bytes(base / str(path), f"{where}: {name}", separator=" ")
 
-    def _exec_credentials(self) -> Credentials:
+    def _build_exec_credentials(self) -> Credentials:
         where = f"{self._at_user}, exec"
         plugin = ExecPlugin.read(self._user["exec"], where)
         self._check_command(plugin, where)
 
         def read() -> Material:
             status = plugin.run(
-                cluster=self._cluster_info(), folder=self._user_base, environ=self._environ, where=where
+                cluster=self._build_cluster_info(), folder=self._user_base, environ=self._environ, where=where
             )
-            return self._exec_material(status, where)
+            return self._build_exec_material(status, where)
 
         return RenewedCredentials(read, clock=self._clock)
 
-    def _cluster_info(self) -> dict[str, Any]:
+    def _build_cluster_info(self) -> dict[str, Any]:
         """Return the cluster as an ExecCredential describes it."""
         ca = self._read_pem(self._cluster, "certificate-authority", self._cluster_base, self._at_cluster)
         extensions = self._cluster.get("extensions") or ()
@@ -401,7 +401,7 @@ class _Kubeconfig:
             hint = format_one_line(plugin.install_hint or "install it, or correct the command")
             raise ConfigurationError(f"{where}: {command} is not an executable in PATH; {hint}")
 
-    def _exec_material(self, status: Mapping[str, Any], where: str) -> Material:
+    def _build_exec_material(self, status: Mapping[str, Any], where: str) -> Material:
         token = status.get("token")
         chain, key = status.get("clientCertificateData"), status.get("clientKeyData")
         if not token and not (chain and key):
@@ -416,11 +416,11 @@ class _Kubeconfig:
                 raise ConfigurationError(
                     f"{where}: expirationTimestamp {text!r} is not a time in RFC 3339 format"
                 ) from err
-        parts = self._tls_parts((str(chain).encode(), str(key).encode())) if chain and key else None
-        headers = _bearer_headers(check_token(str(token), where)) if token else {}
+        parts = self._read_tls_parts((str(chain).encode(), str(key).encode())) if chain and key else None
+        headers = _build_bearer_headers(check_token(str(token), where)) if token else {}
         return Material(headers=headers, tls=self._build_tls(parts) if parts else None, expires=expires)
 
-    def _oidc_credentials(self, reader: "_CertificateReader") -> Credentials:
+    def _build_oidc_credentials(self, reader: "_CertificateReader") -> Credentials:
         where = f"{self._at_user}, auth-provider"
         provider = self._user["auth-provider"]
         name = provider.get("name") if isinstance(provider, dict) else None
@@ -435,7 +435,7 @@ class _Kubeconfig:
 
         def read() -> Material:
             token, ends = tokens.read_current()
-            headers = _bearer_headers(check_token(token, f"{where}, id-token"))
+            headers = _build_bearer_headers(check_token(token, f"{where}, id-token"))
             return Material(headers=headers, tls=reader.read(), expires=ends)
 
         return RenewedCredentials(read, clock=self._clock, every_s=_REREAD_S)
@@ -488,7 +488,7 @@ def _override(entry: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]
     return {**{name: value for name, value in entry.items() if name not in hidden}, **given}
 
 
-def _impersonation_headers(user: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _build_impersonation_headers(user: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if name := user.get("as"):
         yield "Impersonate-User", str(name)
     if uid := user.get("as-uid"):
@@ -500,5 +500,5 @@ def _impersonation_headers(user: Mapping[str, Any]) -> Iterator[tuple[str, str]]
             yield f"Impersonate-Extra-{quote(str(key).lower(), safe='')}", str(value)
 
 
-def _bearer_headers(token: str) -> dict[str, str]:
+def _build_bearer_headers(token: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"}

@@ -159,14 +159,14 @@ class WorkQueue(Generic[K]):
         self._retries += 1
         wait_s = trouble.until - now
         if wait_s <= TICK_S:
-            wait_s = self._next_wait_s(trouble.waits, now)
+            wait_s = self._compute_next_wait_s(trouble.waits, now)
             trouble.waits += 1
         wait_s = max(wait_s, at_least_s)
         trouble.until = now + wait_s
         self.add_after(key, wait_s)
         return wait_s
 
-    def _next_wait_s(self, waits: int, now: float) -> float:
+    def _compute_next_wait_s(self, waits: int, now: float) -> float:
         wait_s = min(self._max_delay_s, self._base_delay_s * 2.0 ** min(waits, 64))
         if self._rng is not None:
             wait_s *= self._rng.uniform(0.8, 1.0)

@@ -345,7 +345,7 @@ class LeaderElector:
         if self._leading.is_set():  # never sleep beyond the end of the term
             wait_s = min(wait_s, max(0.0, self._renewed_at + self._renew_s - self._now()))
         elif self._lease is not None:
-            left_s = self._seen_at + self._length_s(self._lease) - self._now()
+            left_s = self._seen_at + self._read_length_s(self._lease) - self._now()
             if left_s > 0:  # nor beyond the expiry, at which all candidates try
                 wait_s = min(wait_s, left_s + self._rng.uniform(0.0, _JITTER * self._retry_s))
         with suppress(TimeoutError):
@@ -375,7 +375,7 @@ class LeaderElector:
         else:
             spec["leaseDurationSeconds"] = 1
             spec.pop("holderIdentity", None)
-        lease = {**old, "metadata": self._metadata_with_note(old, at=now), "spec": spec}
+        lease = {**old, "metadata": self._build_metadata_with_note(old, at=now), "spec": spec}
         try:
             async with asyncio.timeout(self._retry_s):
                 await self._client.update(LEASES, self._namespace, self._name, lease)
@@ -390,7 +390,7 @@ class LeaderElector:
         else:
             _log.info("lease %s/%s is released", self._namespace, self._name)
 
-    def _metadata_with_note(self, lease: Document, *, at: str) -> Document:
+    def _build_metadata_with_note(self, lease: Document, *, at: str) -> Document:
         annotations = {name: text for name, text in annotations_of(lease).items() if name != WRITTEN}
         annotations |= self.annotate(lease)
         if self._written is not None:
@@ -442,7 +442,7 @@ class LeaderElector:
             if not self.stands:
                 return False
             try:
-                raw = await self._client.create(LEASES, self._namespace, self._new_lease())
+                raw = await self._client.create(LEASES, self._namespace, self._build_lease())
             except AlreadyExistsError:
                 return False
             self.inherited = None if self.epoch else {}  # there was no leader before
@@ -455,14 +455,14 @@ class LeaderElector:
         self._lease, self._version, self._looked_at = lease, _version_of(lease), started
         holder = _spec_of(lease).get("holderIdentity")
         if holder and holder != self.identity:
-            is_over = self._now() >= self._seen_at + self._length_s(lease)
+            is_over = self._now() >= self._seen_at + self._read_length_s(lease)
             if self._leading.is_set() or not is_over:
                 return False
         if holder != self.identity and not (self.stands or self._leading.is_set()):
             return False
         started = self._now()
         if not self._leading.is_set():
-            self.inherited = _versions_in(lease, epoch=self.epoch)
+            self.inherited = _read_versions(lease, epoch=self.epoch)
         self._note_held(await self._write_lease(lease, is_mine=holder == self.identity), renewed_at=started)
         return True
 
@@ -470,11 +470,11 @@ class LeaderElector:
         """Update the term of the other holder. The Lease changed since the latest read, so it was written after that
         read began.
         """
-        length_s = self._length_s(lease)
+        length_s = self._read_length_s(lease)
         share = self._renew_s / self._lease_s
         self.other_term.extend(until=self._looked_at + length_s * share, taken_at=self._looked_at + length_s)
 
-    def _length_s(self, lease: Document) -> float:
+    def _read_length_s(self, lease: Document) -> float:
         """Return the duration of a Lease, as its holder wrote it; without a duration, `lease_s` of this elector."""
         return float(_to_int(_spec_of(lease).get("leaseDurationSeconds"))) or self._lease_s
 
@@ -496,7 +496,7 @@ class LeaderElector:
             body["metadata"] = {**lease["metadata"], "annotations": {**known, **beside}}
         return decode(await self._client.update(LEASES, self._namespace, self._name, body))
 
-    def _new_lease(self) -> Document:
+    def _build_lease(self) -> Document:
         now = format_micro_time(self._clock())
         return {
             "apiVersion": LEASES.api_version,
@@ -541,7 +541,7 @@ def _version_of(lease: Document) -> int:
     return int(lease["metadata"].get("resourceVersion") or 0)
 
 
-def _versions_in(lease: Document, *, epoch: str) -> Mapping[str, int] | None:
+def _read_versions(lease: Document, *, epoch: str) -> Mapping[str, int] | None:
     """Return the versions that the previous holder left on a Lease, if no other holder has had it since; None:
     unknown.
     """

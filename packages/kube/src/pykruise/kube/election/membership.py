@@ -300,7 +300,7 @@ class Membership:
         if new is not None and new.name == self._name:
             self.leader.see(new.to_document)
         is_renewed = old is not None and new is not None and old.holder == new.holder
-        if is_renewed and (change.key.name != self._name or _said_in(old) == _said_in(new)):
+        if is_renewed and (change.key.name != self._name or _read_record_text(old) == _read_record_text(new)):
             return
         self._changed.set()
         if change.key.name == self._name and not self.leader.is_leading:
@@ -365,7 +365,7 @@ class Membership:
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(slot.elector.run(), name=f"lease-of-slot-{slot.number}")
-                await _first(slot.elector.wait_leading(), slot.leaving.wait())
+                await _wait_for_first(slot.elector.wait_leading(), slot.leaving.wait())
                 written = await serve(slot) if slot.elector.is_leading else None
                 await slot.elector.release(written)
         except* LeaseLostError as lost:
@@ -384,9 +384,9 @@ class Membership:
             if free is None:  # this member waits for a seat
                 await asyncio.sleep(LOOK_S)
                 continue
-            await run_in_own_task(self._have_seat(free))
+            await run_in_own_task(self._hold_seat(free))
 
-    async def _have_seat(self, free: Seat) -> None:
+    async def _hold_seat(self, free: Seat) -> None:
         """Hold a seat until it is lost; returns immediately when another member took it first."""
         elector = self._seat_elector = self._make_elector(
             format_member_lease(self._name, free), retry_s=max(self._retry_s, self._renew_s / 3)
@@ -420,7 +420,7 @@ class Membership:
 
     async def _run_election(self) -> None:
         """Take part in the election of the leader repeatedly."""
-        self.leader.annotate = self._said_on
+        self.leader.annotate = self._build_annotations
         while not self._is_leaving:
             try:
                 await self.leader.run()
@@ -428,7 +428,7 @@ class Membership:
                 _log.error("this member is no longer the leader: %s", lost)
             self._changed.set()
 
-    def _said_on(self, lease: Document) -> dict[str, str]:
+    def _build_annotations(self, lease: Document) -> dict[str, str]:
         """Return this member's record for the Lease that it holds or is about to take over.
 
         It continues the record of the previous leader if that leader had the same keying, else it starts a new record.
@@ -436,7 +436,7 @@ class Membership:
         Lease. So the new leader assigns slots only after the duration of the Lease.
         """
         if self._named is not None:
-            return {RECORD: text} if (text := self._last_words(lease)) else {}
+            return {RECORD: text} if (text := self._build_last_record(lease)) else {}
         if not self.leader.is_leading:
             before = _record_on(lease)
             is_alike = before is not None and before.keying == self.keying
@@ -451,7 +451,7 @@ class Membership:
         said = LeaderRecord(leader=self.identity, epoch=self._epoch, keying=self.keying, slots=self._assigned)
         return {RECORD: said.to_text()}
 
-    def _last_words(self, lease: Document) -> str:
+    def _build_last_record(self, lease: Document) -> str:
         """Return the record that this member leaves on the Lease: the current assignment with the successor as leader,
         so that it stays valid; without a successor, an assignment of no slots. Empty: the Lease has no valid record.
         """
@@ -548,7 +548,7 @@ class Membership:
         return elector
 
 
-def _said_in(lease: LeaseView | None) -> str | None:
+def _read_record_text(lease: LeaseView | None) -> str | None:
     return lease.annotations.get(RECORD) if lease is not None else None
 
 
@@ -559,7 +559,7 @@ def _record_on(lease: Document | None) -> LeaderRecord | None:
     return read_record(annotations_of(lease).get(RECORD), holder=holder)
 
 
-async def _first(*waits: Awaitable[Any]) -> None:
+async def _wait_for_first(*waits: Awaitable[Any]) -> None:
     """Return when the first coroutine returns; the others are cancelled."""
     tasks = [asyncio.ensure_future(wait) for wait in waits]
     try:

@@ -91,11 +91,12 @@ class ServerRoom(Generic[HolderT]):
         share = self._shares.get(peer)
         most = self._most_connections
         if most and share is not None and len(share.connections) >= self._of_one[0]:
-            victim = _least_used(share)
+            victim = _find_idle_connection(share)
         elif most and len(self._held) >= most:
             by_size = sorted(self._shares.values(), key=lambda share: -len(share.connections))
             victim = next(
-                (holder_t for share in by_size if (holder_t := _least_used(share)) is not None), None
+                (holder_t for share in by_size if (holder_t := _find_idle_connection(share)) is not None),
+                None,
             )
         else:
             self._add(connection, peer)
@@ -110,7 +111,7 @@ class ServerRoom(Generic[HolderT]):
     def make_room(self, *, evict: Callable[[HolderT], object]) -> None:
         """Close a connection of the address that has most of them, to free a resource that is not counted here."""
         largest = max(self._shares.values(), key=lambda share: len(share.connections), default=None)
-        victim = _least_used(largest) if largest is not None else None
+        victim = _find_idle_connection(largest) if largest is not None else None
         if victim is not None:
             self.leave(victim)
             evict(victim)
@@ -179,7 +180,7 @@ class ServerRoom(Generic[HolderT]):
                 slowest = _find_slowest(self._bodies)
             else:
                 break
-            if slowest is None or _begun_of(connection) <= _begun_of(slowest):
+            if slowest is None or _read_begin_time(connection) <= _read_begin_time(slowest):
                 return False
             evict(slowest)
             if slowest.body_begun is not None:
@@ -209,7 +210,7 @@ class ServerRoom(Generic[HolderT]):
                 bodies.pop(connection, None)
 
 
-def _least_used(share: _Share[HolderT]) -> HolderT | None:
+def _find_idle_connection(share: _Share[HolderT]) -> HolderT | None:
     return next((connection for connection in share.connections if not connection.is_busy), None)
 
 
@@ -217,5 +218,5 @@ def _find_slowest(bodies: Iterable[HolderT]) -> HolderT | None:
     return next((body for body in bodies if body.body_begun is not None), None)
 
 
-def _begun_of(holder: Holder) -> float:
+def _read_begin_time(holder: Holder) -> float:
     return holder.body_begun or 0.0

@@ -244,7 +244,7 @@ class ServerConnection(asyncio.Protocol):
         if self._is_in_line or self._turns:
             self._pause_reading()  # TLS may deliver data that it held when reading was paused
         elif self._upgraded is not None:
-            self._upgraded_step(self._upgraded)
+            self._pass_upgraded_bytes(self._upgraded)
         else:
             self._parse_step()
 
@@ -270,7 +270,7 @@ class ServerConnection(asyncio.Protocol):
         elif self._at < len(data) or (self._is_begun and len(data) >= _PART):
             self._wait_for_turn()
 
-    def _upgraded_step(self, upgraded: Upgraded) -> None:
+    def _pass_upgraded_bytes(self, upgraded: Upgraded) -> None:
         """Pass the next bytes to the protocol that has replaced HTTP. The remaining bytes wait."""
         begin, self._at = self._at, min(len(self._rest), self._at + _UPGRADED_STEP)
         answer = upgraded.receive(self._rest[begin : self._at])
@@ -360,7 +360,7 @@ class ServerConnection(asyncio.Protocol):
         if self._transport is None or (self._turns and not self._is_deaf):
             return False  # a request is kept: reading continues when the task has taken it
         if self._upgraded is not None and self._at < len(self._rest):
-            self._upgraded_step(self._upgraded)
+            self._pass_upgraded_bytes(self._upgraded)
         elif self._is_deaf and self._upgraded is None:
             self._drop_rest()
         elif self._at < len(self._rest):
@@ -430,7 +430,7 @@ class ServerConnection(asyncio.Protocol):
         if is_long or self._head_size > self._limits.head:
             self._refuse(431)
             return
-        if code := self._flaw_of_head():
+        if code := self._check_head():
             self._refuse(code)
             return
         self._refusal = self._app.admit(request)
@@ -449,7 +449,7 @@ class ServerConnection(asyncio.Protocol):
                 if self._next_turn is not None and not self._turns:
                     self._ask_to_continue()
 
-    def _flaw_of_head(self) -> int:
+    def _check_head(self) -> int:
         """Return the status with which this head is rejected; 0: it is valid. The parser accepts more than RFC 9112."""
         method, version = self._parser.get_method(), self._parser.get_http_version()
         line = b"%b %b HTTP/%b" % (method, self._target, version.encode())

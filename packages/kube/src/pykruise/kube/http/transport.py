@@ -56,7 +56,7 @@ class HttpTransport:
         user_agent: str = f"pykruise/{__version__}",
     ) -> None:
         self.connection = connection
-        self._origin = _origin_of(connection)
+        self._origin = _parse_origin(connection)
         self._timeout_s = timeout_s
         self._default_headers = [("User-Agent", user_agent), *connection.headers]
         self._requests = HttpClient(
@@ -101,14 +101,16 @@ class HttpTransport:
     async def _send_request(self, request: Request, auth: Mapping[str, str]) -> Response:
         return await self._requests.send(
             request,
-            self._all_headers(request, auth),
-            tls=self._tls(),
+            self._build_headers(request, auth),
+            tls=self._choose_tls_context(),
             timeout_s=self._timeout_s if request.timeout_s is None else request.timeout_s,
         )
 
     async def _open_stream(self, request: Request, auth: Mapping[str, str]) -> Stream:
-        headers = self._all_headers(request, auth)
-        return await self._streams.open(request, headers, tls=self._tls(), timeout_s=self._timeout_s)
+        headers = self._build_headers(request, auth)
+        return await self._streams.open(
+            request, headers, tls=self._choose_tls_context(), timeout_s=self._timeout_s
+        )
 
     async def _read_refusal(self, what: str, answer: Stream) -> bytes:
         parts, size = [], 0
@@ -127,14 +129,14 @@ class HttpTransport:
             raise AnswerTooLargeError(f"{what}: {err}") from err
         return b"".join(parts)
 
-    def _all_headers(self, request: Request, auth: Mapping[str, str]) -> Fields:
+    def _build_headers(self, request: Request, auth: Mapping[str, str]) -> Fields:
         """Return all headers; those of the request replace the default User-Agent."""
         named = request.headers
         is_named = "user-agent" in named or any(name.lower() == "user-agent" for name in named)
         usual = self._default_headers[1:] if is_named else self._default_headers
         return (*usual, *request.headers.items(), *auth.items())
 
-    def _tls(self) -> ssl.SSLContext | None:
+    def _choose_tls_context(self) -> ssl.SSLContext | None:
         """Return the context to use now; None: plain HTTP."""
         if not self._origin.is_tls:
             return None
@@ -144,7 +146,7 @@ class HttpTransport:
         return context
 
 
-def _origin_of(connection: Connection) -> HttpOrigin:
+def _parse_origin(connection: Connection) -> HttpOrigin:
     url = urlsplit(connection.server.rstrip("/"))
     host, is_tls = url.hostname or "", url.scheme == "https"
     usual = 443 if is_tls else 80

@@ -123,7 +123,7 @@ class HeadWriter:
                 self._begun.clear()
             self._begun[asked] = begun
         length = b"" if answer.status == 204 else format_length_line(len(answer.body))
-        return b"".join((begun, self._date_line(), length, b"" if stays else CLOSE, LINE_END))
+        return b"".join((begun, self._format_date_line(), length, b"" if stays else CLOSE, LINE_END))
 
     def head_of_stream(
         self, content_type: str, *, chunked: bool, headers: Mapping[str, str] = _NO_HEADERS
@@ -134,13 +134,13 @@ class HeadWriter:
         said = {"content-type": content_type, "cache-control": "no-cache, private", **headers}
         head = _begin_head(200, tuple(said.items()))
         ends = _CHUNKED if chunked else CLOSE
-        return b"".join((head, self._date_line(), ends, LINE_END))
+        return b"".join((head, self._format_date_line(), ends, LINE_END))
 
     def head_of_upgrade(self, headers: Mapping[str, str]) -> bytes:
         """Return the status line and headers of a response after which the connection is used for another protocol."""
         return _begin_head(101, tuple(headers.items())) + LINE_END
 
-    def _date_line(self) -> bytes:
+    def _format_date_line(self) -> bytes:
         now = int(time.time())
         if now != self._second:
             self._second, self._date = now, format_field_lines([("Date", formatdate(now, usegmt=True))])

@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     models.add_argument("-o", "--output", type=Path, help="file to write (default: standard output)")
     asked = parser.parse_args(arguments)
     try:
-        documents = [document for file in asked.files for document in _documents_of(file)]
+        documents = [document for file in asked.files for document in _read_definitions(file)]
         source = models_module(documents, version=asked.version)
         if asked.output:
             asked.output.write_text(source, "utf-8")
@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(1)
 
 
-def _documents_of(file: str) -> Iterator[Document]:
+def _read_definitions(file: str) -> Iterator[Document]:
     """Return the definitions of a file, also those inside a List."""
     text = sys.stdin.read() if file == "-" else Path(file).read_text("utf-8")
     for document in read_yaml_documents(text):

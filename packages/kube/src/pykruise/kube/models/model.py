@@ -71,7 +71,7 @@ class ModelMetadata(Model, frozen=True, kw_only=True):
 
 
 @cache
-def _fields_of(model: type[Model]) -> Mapping[str, msgspec.structs.FieldInfo]:
+def _index_fields(model: type[Model]) -> Mapping[str, msgspec.structs.FieldInfo]:
     """Return the fields of a class by their names in documents."""
     return {info.encode_name: info for info in msgspec.structs.fields(model) if info.name != "rest"}
 
@@ -89,7 +89,7 @@ def parse(model: type[M], value: Mapping[str, Any]) -> M:
 def document(model: Model) -> Document:
     """Return the document of a model, for any client, without optional fields whose value is None."""
     result = dict(model.rest)
-    for name, info in _fields_of(type(model)).items():
+    for name, info in _index_fields(type(model)).items():
         value = getattr(model, info.name)
         if value is not None or info.required:
             result[name] = _to_document(value)
@@ -102,11 +102,11 @@ def list_map_keys(model: type[Model], field: str) -> tuple[str, ...]:
     `field`: its name in Python. Raises KeyError when the model has no such field.
     """
     annotations = {info.name: info.type for info in msgspec.structs.fields(model)}
-    keys = (item for item in _metadata(annotations[field]) if isinstance(item, ListMapKeys))
+    keys = (item for item in _list_metadata(annotations[field]) if isinstance(item, ListMapKeys))
     return tuple(next(keys, ()))
 
 
-def _metadata(annotation: Any) -> tuple[Any, ...]:
+def _list_metadata(annotation: Any) -> tuple[Any, ...]:
     """Return the metadata of an `Annotated[…]`, also of one inside `… | None`."""
     given: tuple[Any, ...] = getattr(annotation, "__metadata__", ())
     return given or tuple(item for part in get_args(annotation) for item in getattr(part, "__metadata__", ()))
@@ -115,7 +115,7 @@ def _metadata(annotation: Any) -> tuple[Any, ...]:
 def _with_rest(read: Any, stored: Any) -> Any:
     """Return a converted value with the fields of the document that the conversion dropped."""
     if isinstance(read, Model) and isinstance(stored, Mapping):
-        fields = _fields_of(type(read))
+        fields = _index_fields(type(read))
         changed: dict[str, Any] = {}
         for name, info in fields.items():
             value = getattr(read, info.name)

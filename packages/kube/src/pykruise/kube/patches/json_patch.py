@@ -60,14 +60,16 @@ def _yield_differences(old: Any, new: Any, path: str) -> Iterator[Operation]:
     if old is new:
         return
     if isinstance(old, Mapping) and isinstance(new, Mapping):
-        yield from _object_differences(old, new, path)
+        yield from _list_object_differences(old, new, path)
     elif isinstance(old, list) and isinstance(new, list):
         yield from _list_differences(old, new, path)
     elif not is_same(old, new):
         yield {"op": "replace", "path": path, "value": new}
 
 
-def _object_differences(old: Mapping[str, Any], new: Mapping[str, Any], path: str) -> Iterator[Operation]:
+def _list_object_differences(
+    old: Mapping[str, Any], new: Mapping[str, Any], path: str
+) -> Iterator[Operation]:
     for key in old:
         if key not in new:
             yield {"op": "remove", "path": f"{path}/{escape_pointer(key)}"}
@@ -162,14 +164,14 @@ def _apply_operation(doc: Any, op: Mapping[str, Any]) -> Any:
     kind = op.get("op")
     operation = _OPERATIONS.get(kind) if isinstance(kind, str) else None
     if operation is None:
-        raise _new_misfit(f"Unexpected kind: {kind if isinstance(kind, str) else 'unknown'}")
+        raise _make_misfit(f"Unexpected kind: {kind if isinstance(kind, str) else 'unknown'}")
     path = op.get("path")
     if not isinstance(path, str):
-        raise _new_misfit(f"{kind} operation failed to decode path: missing value")
+        raise _make_misfit(f"{kind} operation failed to decode path: missing value")
     if kind in ("move", "copy"):
         _check_transfer(doc, kind, op.get("from"), path)
     elif not path and kind not in ("test", "replace"):
-        raise _new_misfit(f'{kind} operation does not apply: doc is missing path: "": missing value')
+        raise _make_misfit(f'{kind} operation does not apply: doc is missing path: "": missing value')
     try:
         return operation(dict(op)).apply(doc)
     except (jsonpatch.JsonPatchException, jsonpointer.JsonPointerException, TypeError) as err:
@@ -180,54 +182,60 @@ def _explain(doc: Any, op: Mapping[str, Any], err: Exception) -> PatchError:
     """Return the library's error with an API server's message, where the server has one."""
     match op["op"], op["path"]:
         case "move", path:
-            return _new_misfit(f"error in move for path: '{path}': {_problem(doc, path, adding=True)}")
+            return _make_misfit(
+                f"error in move for path: '{path}': {_describe_problem(doc, path, adding=True)}"
+            )
         case "copy", path:
-            return _new_misfit(f"error while adding value during copy: {_problem(doc, path, adding=True)}")
+            return _make_misfit(
+                f"error while adding value during copy: {_describe_problem(doc, path, adding=True)}"
+            )
         case "test", path if not _has_parent(doc, path):
             return JsonPatchTestFailed(
                 f"test operation does not apply: is missing path: {path}: missing value"
             )
         case "test", path:
-            return JsonPatchTestFailed(f"error in test for path: '{path}': {_problem(doc, path)}")
+            return JsonPatchTestFailed(f"error in test for path: '{path}': {_describe_problem(doc, path)}")
         case "replace", path if not _has_parent(doc, path):
-            return _new_misfit(
+            return _make_misfit(
                 f"replace operation does not apply: doc is missing path: {path}: missing value"
             )
         case "replace", path:
-            return _new_misfit(f"replace operation does not apply: doc is missing key: {path}: missing value")
+            return _make_misfit(
+                f"replace operation does not apply: doc is missing key: {path}: missing value"
+            )
         case kind, path if not _has_parent(doc, path):
-            return _new_misfit(
+            return _make_misfit(
                 f'{kind} operation does not apply: doc is missing path: "{path}": missing value'
             )
         case "add", path if "value" not in op:
-            return _new_misfit(f"error in add for path: '{path}': {err}")
+            return _make_misfit(f"error in add for path: '{path}': {err}")
         case kind, path:
-            return _new_misfit(
-                f"error in {kind} for path: '{path}': {_problem(doc, path, adding=kind == 'add')}"
+            return _make_misfit(
+                f"error in {kind} for path: '{path}': {_describe_problem(doc, path, adding=kind == 'add')}"
             )
 
 
 def _check_transfer(doc: Any, kind: str, origin: Any, path: str) -> None:
     """Reject a move or copy with a missing source or destination, before a move removes its value."""
     if not isinstance(origin, str):
-        raise _new_misfit(f"{kind} operation failed to decode from: missing value")
+        raise _make_misfit(f"{kind} operation failed to decode from: missing value")
     if not _has_parent(doc, origin):
-        raise _new_misfit(
+        raise _make_misfit(
             f"{kind} operation does not apply: doc is missing from path: {origin}: missing value"
         )
     result = jsonpointer.resolve_pointer(doc, origin, _ABSENT)
     if result is _ABSENT or isinstance(result, jsonpointer.EndOfList):
-        where = f"for from: '{origin}'" if kind == "copy" else f"for path: '{_last_step(origin)}'"
-        raise _new_misfit(f"error in {kind} {where}: {_problem(doc, origin)}")
+        where = f"for from: '{origin}'" if kind == "copy" else f"for path: '{_parse_last_step(origin)}'"
+        raise _make_misfit(f"error in {kind} {where}: {_describe_problem(doc, origin)}")
     if not _has_parent(doc, path):
-        raise _new_misfit(
+        raise _make_misfit(
             f"{kind} operation does not apply: doc is missing destination path: {path}: missing value"
         )
 
 
-def _problem(doc: Any, path: str, *, adding: bool = False) -> str:
+def _describe_problem(doc: Any, path: str, *, adding: bool = False) -> str:
     """Return the problem with the last step of a path whose parent exists."""
-    step = _last_step(path)
+    step = _parse_last_step(path)
     if isinstance(jsonpointer.resolve_pointer(doc, path.rpartition("/")[0]), dict):
         return f"Unable to remove nonexistent key: {step}: missing value"
     if step.lstrip("+-").isdecimal():
@@ -236,12 +244,12 @@ def _problem(doc: Any, path: str, *, adding: bool = False) -> str:
     return f"value was not a proper array index: '{step}': {reason}" if adding else reason
 
 
-def _last_step(path: str) -> str:
+def _parse_last_step(path: str) -> str:
     step: str = jsonpointer.unescape(path.rpartition("/")[2])
     return step
 
 
-def _new_misfit(message: str) -> PatchError:
+def _make_misfit(message: str) -> PatchError:
     return PatchError(message, code=422)
 
 

@@ -74,33 +74,33 @@ class Schema(msgspec.Struct, frozen=True):
         """Return the rule for a field; an unknown field has no directives."""
         if self.is_map:
             return FieldRule(ref=self.definition)
-        return _definitions().get(self.definition, {}).get(name, UNKNOWN_FIELD)
+        return _read_definitions().get(self.definition, {}).get(name, UNKNOWN_FIELD)
 
 
 def schema_of(definition: str) -> Schema:
     """Return the schema of a definition, a key of merge_keys.json. Raises KeyError for others."""
-    if definition not in _definitions():
+    if definition not in _read_definitions():
         raise KeyError(definition)
     return Schema(definition)
 
 
 def has_definition(definition: str) -> bool:
     """Whether the definition has patch metadata."""
-    return definition in _definitions()
+    return definition in _read_definitions()
 
 
 def find_definition(resource: Resource) -> str | None:
     """Return the definition of a built-in resource's objects, or None: custom resources have no strategic merge."""
-    name = _definition_name(resource)
-    return name if name in _definitions() else None
+    name = _find_definition_name(resource)
+    return name if name in _read_definitions() else None
 
 
 def merge_keys() -> Mapping[str, Mapping[str, FieldRule]]:
     """Return all definitions with their fields. Fields without directives are absent."""
-    return _definitions()
+    return _read_definitions()
 
 
-def _definition_name(resource: Resource) -> str:
+def _find_definition_name(resource: Resource) -> str:
     group = resource.group or "core"
     if group == "apiextensions.k8s.io":
         return f"io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.{resource.version}.{resource.kind}"
@@ -110,6 +110,6 @@ def _definition_name(resource: Resource) -> str:
 
 
 @cache
-def _definitions() -> Mapping[str, Mapping[str, FieldRule]]:
+def _read_definitions() -> Mapping[str, Mapping[str, FieldRule]]:
     raw = read_package_data("pykruise.kube", "merge_keys.json")
     return msgspec.json.decode(raw, type=dict[str, dict[str, FieldRule]])

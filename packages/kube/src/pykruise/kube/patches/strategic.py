@@ -76,12 +76,12 @@ def diff_strategic(old: Mapping[str, Any], new: Mapping[str, Any], *, definition
 
 def _merge_map(original: Document, patch: Document, schema: Schema) -> Document:
     if _PATCH in patch:
-        return _directed_map(patch)
+        return _apply_map_directive(patch)
     _retain_keys(original, patch)
     _merge_ordered_lists(original, patch, schema)
     for name, change in patch.items():
         if name.startswith(_DELETE_FROM_LIST):
-            _delete_from_list(original, _field_of(name, _DELETE_FROM_LIST, _BAD_DELETE), change)
+            _delete_from_list(original, _parse_directive_field(name, _DELETE_FROM_LIST, _BAD_DELETE), change)
         elif change is None:
             original.pop(name, None)
         else:
@@ -89,14 +89,14 @@ def _merge_map(original: Document, patch: Document, schema: Schema) -> Document:
     return original
 
 
-def _directed_map(patch: Document) -> Document:
+def _apply_map_directive(patch: Document) -> Document:
     match patch.pop(_PATCH):
         case "replace":
-            return _plain_map(patch)
+            return _drop_map_directives(patch)
         case "delete":
             return {}
         case directive:
-            raise _unknown_directive(directive, patch)
+            raise _make_directive_error(directive, patch)
 
 
 def _merge_field(original: Document, name: str, change: Any, rule: FieldRule) -> None:
@@ -137,17 +137,17 @@ def _apply_item_directives(original: list[Any], patch: list[Any], key: str) -> t
             case None if _PATCH not in item:
                 plain.append(item)
             case "delete":
-                deleted.add(_identity_of(item, key))
+                deleted.add(_read_identity(item, key))
             case "replace":
                 replace = True
             case "merge":
                 raise PatchError("merging lists cannot yet be specified in the patch", code=500)
             case directive:
-                raise _unknown_directive(directive, item)
+                raise _make_directive_error(directive, item)
     if replace:
-        return [_plain_map(item) for item in plain], []
+        return [_drop_map_directives(item) for item in plain], []
     if deleted:
-        original = [item for item in original if _key_of(item, key) not in deleted]
+        original = [item for item in original if _find_identity(item, key) not in deleted]
     return original, plain
 
 
@@ -155,13 +155,13 @@ def _merge_items(original: list[Any], patch: list[Any], key: str, schema: Schema
     merged = list(original)
     places: dict[tuple[type, Any] | None, int] = {}
     for place, item in enumerate(original):
-        places.setdefault(_key_of(item, key), place)
+        places.setdefault(_find_identity(item, key), place)
     for item in patch:
-        identity = _identity_of(item, key)
+        identity = _read_identity(item, key)
         at = places.get(identity)
         if at is None:
             places[identity] = len(merged)
-            merged.append(_plain_map(item))
+            merged.append(_drop_map_directives(item))
         else:
             merged[at] = _merge_map(merged[at], item, schema)
     return merged
@@ -186,7 +186,7 @@ def _merge_ordered_lists(original: Document, patch: Document, schema: Schema) ->
     """Apply `$setElementOrder/x` together with the change of `x` itself, and remove both from the patch."""
     for directive in [name for name in patch if name.startswith(_ORDER)]:
         order = _as_list(patch.pop(directive))
-        name = _field_of(directive, _ORDER, _BAD_ORDER)
+        name = _parse_directive_field(directive, _ORDER, _BAD_ORDER)
         before = None if original.get(name) is None else _as_list(original[name])
         change = _as_list(patch.pop(name)) if name in patch else None
         rule = schema.find_field_rule(name)
@@ -195,14 +195,14 @@ def _merge_ordered_lists(original: Document, patch: Document, schema: Schema) ->
         if change is None and before is None:
             continue
         if before is None:
-            merged = _plain_list(change or [])
+            merged = _drop_list_directives(change or [])
         elif change is None:
             merged = before
         else:
-            merged = _merge_list(before, change, rule) if rule.merges_list else _plain_list(change)
+            merged = _merge_list(before, change, rule) if rule.merges_list else _drop_list_directives(change)
         if not before and not change:
             raise PatchError("no elements in any of the given slices", code=500)
-        live = _live_order(before or [], merged, change or [], key)
+        live = _list_live_order(before or [], merged, change or [], key)
         original[name] = _order_items(merged, given=order, live=live, key=key)
 
 
@@ -216,25 +216,25 @@ def _check_order(change: list[Any], order: list[Any], key: str) -> None:
         if isinstance(items[at], dict) and _PATCH in items[at]:
             at += 1
             continue
-        at += _identity_of(items[at], key) == _identity_of(order[place], key)
+        at += _read_identity(items[at], key) == _read_identity(order[place], key)
         place += 1
     if at < len(items) and place >= len(order):
         raise PatchError(
-            f"The order in patch list:\n{_excerpt(change)}\n doesn't match {_ORDER} list:\n{_excerpt(order)}\n",
+            f"The order in patch list:\n{_shorten(change)}\n doesn't match {_ORDER} list:\n{_shorten(order)}\n",
             code=500,
         )
 
 
-def _live_order(before: list[Any], merged: list[Any], change: list[Any], key: str) -> list[Any]:
+def _list_live_order(before: list[Any], merged: list[Any], change: list[Any], key: str) -> list[Any]:
     """Return the order of the live list with which a `$setElementOrder` is interleaved.
 
     New items take the places that deletions freed at the end of the list, as on the API server. So if a container
     replaces another one that was after an injected container, it is after the injected container too.
     """
     known, kept = _find_positions(before, key), _find_positions(merged, key)
-    survivors = [item for item in before if _identity_of(item, key) in kept]
+    survivors = [item for item in before if _read_identity(item, key) in kept]
     plain = (item for item in change if not (isinstance(item, dict) and _PATCH in item))
-    added = [item for item in plain if _identity_of(item, key) not in known]
+    added = [item for item in plain if _read_identity(item, key) not in known]
     return [*survivors, *added][: len(before)]
 
 
@@ -260,7 +260,7 @@ def _order_items(merged: list[Any], *, given: Sequence[Any], live: Sequence[Any]
     """
     given_at, live_at = _find_positions(given, key), _find_positions(live, key)
     last = len(given) + len(live)
-    known = [(_identity_of(item, key), item) for item in merged]
+    known = [(_read_identity(item, key), item) for item in merged]
     ours = deque(sorted((item for item in known if item[0] in given_at), key=lambda item: given_at[item[0]]))
     others = deque(
         sorted(
@@ -279,24 +279,24 @@ def _find_positions(items: Iterable[Any], key: str) -> dict[Any, int]:
     """Return the first position of each item, by identity."""
     places: dict[Any, int] = {}
     for place, item in enumerate(items):
-        places.setdefault(_identity_of(item, key), place)
+        places.setdefault(_read_identity(item, key), place)
     return places
 
 
-def _identity_of(item: Any, key: str) -> tuple[type, Any]:
+def _read_identity(item: Any, key: str) -> tuple[type, Any]:
     """Return the identity of a list item: the value of the merge key, or the scalar itself; 1 is not `true`."""
-    value = _key_value(item, key) if key else item
+    value = _read_key_value(item, key) if key else item
     kind = type(value)
     if kind is str:
         return kind, value
     if isinstance(value, list):
         raise PatchError("lists of lists are not supported", code=422)
     if isinstance(value, dict):
-        raise PatchError(f"map: {_excerpt(value)} does not contain declared merge key: {key}", code=500)
+        raise PatchError(f"map: {_shorten(value)} does not contain declared merge key: {key}", code=500)
     return kind, value
 
 
-def _key_of(item: Any, key: str) -> tuple[type, Any] | None:
+def _find_identity(item: Any, key: str) -> tuple[type, Any] | None:
     """Return the identity of an item of the document; None without a usable merge key."""
     value = _to_map(item).get(key, _ABSENT)
     return None if value is _ABSENT or isinstance(value, (list, dict)) else (type(value), value)
@@ -305,11 +305,11 @@ def _key_of(item: Any, key: str) -> tuple[type, Any] | None:
 # --- small questions about items and values ---
 
 
-def _key_value(item: Any, key: str) -> Any:
+def _read_key_value(item: Any, key: str) -> Any:
     if type(item) is dict and key in item:
         return item[key]
     if key not in _to_map(item):
-        raise PatchError(f"map: {_excerpt(item)} does not contain declared merge key: {key}", code=500)
+        raise PatchError(f"map: {_shorten(item)} does not contain declared merge key: {key}", code=500)
     return item[key]
 
 
@@ -321,7 +321,7 @@ def _to_map(item: Any) -> Document:
     return item
 
 
-def _excerpt(value: Any) -> str:
+def _shorten(value: Any) -> str:
     """Return a value of a user, shortened for a message."""
     return excerpt(format_shown(value), 8 * LONGEST_EXCERPT)
 
@@ -339,7 +339,7 @@ def _is_list_of_maps(*lists: list[Any]) -> bool:
     if list in types:
         raise PatchError("lists of lists are not supported", code=422)
     if len(types) > 1:
-        raise PatchError(f"list element types are not identical: {_excerpt(lists)}", code=500)
+        raise PatchError(f"list element types are not identical: {_shorten(lists)}", code=500)
     return dict in types
 
 
@@ -349,7 +349,7 @@ def _as_list(value: Any) -> list[Any]:
     return value
 
 
-def _field_of(directive: str, prefix: str, message: str) -> str:
+def _parse_directive_field(directive: str, prefix: str, message: str) -> str:
     """Return `x` of `$setElementOrder/x`."""
     start, slash, name = directive.partition("/")
     if not slash or start != prefix:
@@ -357,9 +357,9 @@ def _field_of(directive: str, prefix: str, message: str) -> str:
     return name
 
 
-def _unknown_directive(directive: Any, patch: Mapping[str, Any]) -> PatchError:
+def _make_directive_error(directive: Any, patch: Mapping[str, Any]) -> PatchError:
     return PatchError(
-        f"unknown patch type: {_excerpt(directive)} in map: {_excerpt({_PATCH: directive, **patch})}",
+        f"unknown patch type: {_shorten(directive)} in map: {_shorten({_PATCH: directive, **patch})}",
         code=500,
     )
 
@@ -367,13 +367,13 @@ def _unknown_directive(directive: Any, patch: Mapping[str, Any]) -> PatchError:
 def _to_plain(value: Any) -> Any:
     """Return a value of the patch in the form in which it is stored: without nulls in maps, and without directives."""
     if isinstance(value, dict):
-        return _plain_map(value)
+        return _drop_map_directives(value)
     if isinstance(value, list):
-        return _plain_list(value)
+        return _drop_list_directives(value)
     return value
 
 
-def _plain_map(value: Document) -> Document:
+def _drop_map_directives(value: Document) -> Document:
     return {
         name: _to_plain(item)
         for name, item in value.items()
@@ -381,7 +381,7 @@ def _plain_map(value: Document) -> Document:
     }
 
 
-def _plain_list(items: list[Any]) -> list[Any]:
+def _drop_list_directives(items: list[Any]) -> list[Any]:
     return [_to_plain(item) for item in items if not (isinstance(item, dict) and _PATCH in item)]
 
 
@@ -425,16 +425,14 @@ def _diff_list(name: str, old: list[Any], new: list[Any], schema: Schema) -> Doc
         # replaces the whole list.
         return {name: [{_PATCH: "replace"}, *map(_to_storable, new)]}
     if before is None or after is None:
-        raise PatchError(f"a patch cannot make a list with duplicates: {name}: {_excerpt(new)}")
-    patch = _item_changes(name, before, after, rule) if key else _scalar_changes(name, before, after)
-    if not _produces_order(new, patch, name, old, schema):
+        raise PatchError(f"a patch cannot make a list with duplicates: {name}: {_shorten(new)}")
+    patch = _diff_items(name, before, after, rule) if key else _diff_scalars(name, before, after)
+    if not _has_wanted_order(new, patch, name, old, schema):
         patch[f"{_ORDER}/{name}"] = [{key: item[key]} for item in new] if key else list(new)
     return patch
 
 
-def _item_changes(
-    name: str, before: Mapping[Any, Any], after: Mapping[Any, Any], rule: FieldRule
-) -> Document:
+def _diff_items(name: str, before: Mapping[Any, Any], after: Mapping[Any, Any], rule: FieldRule) -> Document:
     key = rule.patch_merge_key
     items: list[Document] = []
     for identity, item in after.items():
@@ -448,7 +446,7 @@ def _item_changes(
     return {name: items} if items else {}
 
 
-def _scalar_changes(name: str, before: Mapping[Any, Any], after: Mapping[Any, Any]) -> Document:
+def _diff_scalars(name: str, before: Mapping[Any, Any], after: Mapping[Any, Any]) -> Document:
     added = [item for identity, item in after.items() if identity not in before]
     gone = [item for identity, item in before.items() if identity not in after]
     lists = {name: added, f"{_DELETE_FROM_LIST}/{name}": gone}
@@ -457,11 +455,11 @@ def _scalar_changes(name: str, before: Mapping[Any, Any], after: Mapping[Any, An
 
 def _by_identity(items: list[Any], key: str) -> dict[Any, Any] | None:
     """Return the items by identity, in their order; None when two are equal."""
-    result = {_identity_of(item, key): item for item in items}
+    result = {_read_identity(item, key): item for item in items}
     return result if len(result) == len(items) else None
 
 
-def _produces_order(wanted: list[Any], patch: Document, name: str, old: list[Any], schema: Schema) -> bool:
+def _has_wanted_order(wanted: list[Any], patch: Document, name: str, old: list[Any], schema: Schema) -> bool:
     """Whether the patch already produces the wanted order of the list."""
     result = _merge_map({name: deep_copy(old)}, deep_copy(patch), schema)[name]
     key = schema.find_field_rule(name).patch_merge_key

@@ -56,7 +56,7 @@ _DNS1035_RULE = (
 
 def is_qualified_name(value: str) -> list[str]:
     """Return the problems of `name` or `prefix/name`: the name at most 63 bytes, the prefix a DNS subdomain."""
-    return list(_known_name_errors(value)) if len(value) <= _LONGEST_KNOWN else _name_errors(value)
+    return list(_list_remembered_name_errors(value)) if len(value) <= _LONGEST_KNOWN else _name_errors(value)
 
 
 _LONGEST_KNOWN = 320
@@ -64,7 +64,7 @@ _LONGEST_KNOWN = 320
 
 
 @remember(entries=4_096, longest=400)  # the same few keys are on every object
-def _known_name_errors(value: str) -> tuple[str, ...]:
+def _list_remembered_name_errors(value: str) -> tuple[str, ...]:
     return tuple(_name_errors(value))
 
 
@@ -73,11 +73,11 @@ def _name_errors(value: str) -> list[str]:
     if "/" in prefix:
         hint = "with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
         return [f"a qualified name {_NAME_RULE} {hint}"]
-    errors = _prefix_errors(prefix) if slash else []
+    errors = _list_prefix_errors(prefix) if slash else []
     if not name:
         errors.append("name part must be non-empty")
     elif len(name.encode()) > 63:
-        errors.append(f"name part {_too_long(63)}")
+        errors.append(f"name part {_describe_too_long(63)}")
     if not _NAME.fullmatch(name):
         errors.append(f"name part {_NAME_RULE}")
     return errors
@@ -92,7 +92,7 @@ def is_valid_label_value(value: str) -> list[str]:
     """Return the problems of a label value. A valid one is empty, or has at most 63 bytes: letters, digits, `-`, `_`,
     `.`, first and last a letter or digit.
     """
-    errors = [_too_long(63)] if len(value.encode()) > 63 else []
+    errors = [_describe_too_long(63)] if len(value.encode()) > 63 else []
     if not _VALUE.fullmatch(value):
         errors.append(_VALUE_RULE)
     return errors
@@ -102,7 +102,7 @@ def is_dns1123_label(value: str) -> list[str]:
     """Return the problems of the name of a namespace, container or volume: at most 63 bytes of lower case letters,
     digits and `-`.
     """
-    errors = [_too_long(63)] if len(value.encode()) > 63 else []
+    errors = [_describe_too_long(63)] if len(value.encode()) > 63 else []
     if not _LABEL.fullmatch(value):
         errors.append("must not contain dots" if _SUBDOMAIN.fullmatch(value) else _LABEL_RULE)
     return errors
@@ -110,7 +110,7 @@ def is_dns1123_label(value: str) -> list[str]:
 
 def is_dns1123_subdomain(value: str) -> list[str]:
     """Return the problems of the name of most objects: DNS labels joined by dots, at most 253 bytes."""
-    errors = [_too_long(253)] if len(value.encode()) > 253 else []
+    errors = [_describe_too_long(253)] if len(value.encode()) > 253 else []
     if not _SUBDOMAIN.fullmatch(value):
         errors.append(_SUBDOMAIN_RULE)
     return errors
@@ -118,17 +118,17 @@ def is_dns1123_subdomain(value: str) -> list[str]:
 
 def is_dns1035_label(value: str) -> list[str]:
     """Return the problems of the name of a Service: a DNS label that starts with a letter, at most 63 bytes."""
-    errors = [_too_long(63)] if len(value.encode()) > 63 else []
+    errors = [_describe_too_long(63)] if len(value.encode()) > 63 else []
     if not _DNS1035.fullmatch(value):
         errors.append(_DNS1035_RULE)
     return errors
 
 
-def _prefix_errors(prefix: str) -> list[str]:
+def _list_prefix_errors(prefix: str) -> list[str]:
     if not prefix:
         return ["prefix part must be non-empty"]
     return [f"prefix part {error}" for error in is_dns1123_subdomain(prefix)]
 
 
-def _too_long(limit: int) -> str:
+def _describe_too_long(limit: int) -> str:
     return f"must be no more than {limit} characters"

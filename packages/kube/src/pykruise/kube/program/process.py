@@ -80,7 +80,7 @@ def stop_on_signals(stop: Callable[[], None]) -> None:
         loop.add_signal_handler(number, on_signal, number)
 
 
-def _threads(_rest: str, _query: Query) -> PathAnswer:
+def _print_threads(_rest: str, _query: Query) -> PathAnswer:
     """Return the stacks of all threads and of all tasks of the event loop."""
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     parts = [
@@ -93,7 +93,7 @@ def _threads(_rest: str, _query: Query) -> PathAnswer:
     return PathAnswer("\n".join(parts))
 
 
-def _memory(_rest: str, _query: Query) -> PathAnswer:
+def _print_memory(_rest: str, _query: Query) -> PathAnswer:
     """Return counters of the garbage collector."""
     figures: Mapping[str, object] = {
         "collected": gc.get_stats(),
@@ -106,5 +106,8 @@ def _memory(_rest: str, _query: Query) -> PathAnswer:
     )
 
 
-DIAGNOSIS: Final[Mapping[str, Responder]] = {"/debug/pprof/threads": _threads, "/debug/pprof/memory": _memory}
+DIAGNOSIS: Final[Mapping[str, Responder]] = {
+    "/debug/pprof/threads": _print_threads,
+    "/debug/pprof/memory": _print_memory,
+}
 """Paths for diagnosis. Profiles in the format of Go programs are not available."""

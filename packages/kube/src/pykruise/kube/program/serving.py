@@ -112,21 +112,21 @@ class PlainServer:
     def admit(self, request: WireRequest) -> Response | None:
         """Return the response that rejects a request other than GET or HEAD; None: the request is accepted."""
         if request.method not in ("GET", "HEAD"):
-            return _plain_response("only GET is supported\n", 405, allow="GET, HEAD")
+            return _build_plain_response("only GET is supported\n", 405, allow="GET, HEAD")
         return None
 
     async def answer(self, request: WireRequest) -> Response:
         """Return the response of the function that serves the path."""
         responder, rest = self._find_responder(unquote(request.path))
         if responder is None:
-            return _plain_response("not found\n", 404)
+            return _build_plain_response("not found\n", 404)
         query = parse_qs(request.target.partition(b"?")[2].decode("latin-1"), keep_blank_values=True)
         answer = responder(rest, query)
         return Response(answer.status, {"content-type": answer.content_type}, answer.text.encode())
 
     def failed(self, code: int, request: WireRequest) -> Response:
         """Return the response to invalid data, to data beyond a limit, or to a failure."""
-        return _plain_response(
+        return _build_plain_response(
             "internal error\n" if code == 500 else "the server cannot process this request\n", code
         )
 
@@ -140,5 +140,5 @@ class PlainServer:
         return None, ""
 
 
-def _plain_response(text: str, status: int, **headers: str) -> Response:
+def _build_plain_response(text: str, status: int, **headers: str) -> Response:
     return Response(status, {"content-type": "text/plain; charset=utf-8", **headers}, text.encode())

@@ -66,7 +66,7 @@ class Decoder:
     """Decodes documents of one definition. Create it with `find_decoder`."""
 
     def __init__(self, definition: str, minor: str = NEWEST_MINOR) -> None:
-        self._struct = _struct_decoder(definition, minor)
+        self._struct = _make_struct_decoder(definition, minor)
 
     def decode(self, doc: Mapping[str, Any]) -> tuple[Document, list[str]]:
         """Return the canonical document, and the sorted paths of the unknown fields (dropped).
@@ -84,13 +84,13 @@ class Decoder:
 @cache
 def find_decoder(definition: str, minor: str = NEWEST_MINOR) -> Decoder | None:
     """Return the decoder of a definition such as `io.k8s.api.core.v1.Pod`; None for an unknown definition."""
-    return Decoder(definition, minor) if definition in _definitions(minor) else None
+    return Decoder(definition, minor) if definition in _read_definitions(minor) else None
 
 
 @cache
 def fields_of(definition: str, minor: str = NEWEST_MINOR) -> Mapping[str, BuiltinField] | None:
     """Return the fields of a definition by their JSON names; None for an unknown definition."""
-    codes = _definitions(minor).get(definition)
+    codes = _read_definitions(minor).get(definition)
     return None if codes is None else {name: _parse_field(code) for name, code in codes.items()}
 
 
@@ -112,7 +112,7 @@ def collect_definitions_below(definition: str) -> set[str]:
 
 
 @cache
-def _definitions(minor: str) -> Mapping[str, Mapping[str, str]]:
+def _read_definitions(minor: str) -> Mapping[str, Mapping[str, str]]:
     return read_series("types", minor)
 
 
@@ -160,7 +160,7 @@ def name_json_kind(value: Any) -> str:
     return _KINDS.get(type(value), "value")
 
 
-def _new_mismatch(value: Any, go_type: str) -> _Mismatch:
+def _make_mismatch(value: Any, go_type: str) -> _Mismatch:
     return _Mismatch(name_json_kind(value), go_type)
 
 
@@ -174,7 +174,7 @@ class _Zero(NamedTuple):
 def _make_plain_decoder(kind: type, go_type: str) -> _Decode:
     def decode(value: Any, unknown: list[str]) -> Any:
         if type(value) is not kind:
-            raise _new_mismatch(value, go_type)
+            raise _make_mismatch(value, go_type)
         return value
 
     return decode
@@ -190,20 +190,20 @@ def _make_integer_decoder(bits: int, go_type: str) -> _Decode:
             raise _Mismatch(f"number {value}", go_type)
         if type(value) is float:
             raise _Mismatch(f"number {value!r}", go_type)
-        raise _new_mismatch(value, go_type)
+        raise _make_mismatch(value, go_type)
 
     return decode
 
 
 def _decode_number(value: Any, unknown: list[str]) -> Any:
     if type(value) is not int and type(value) is not float:
-        raise _new_mismatch(value, "float64")
+        raise _make_mismatch(value, "float64")
     return value
 
 
 def _decode_bytes(value: Any, unknown: list[str]) -> Any:
     if type(value) is not str:
-        raise _new_mismatch(value, "[]uint8")
+        raise _make_mismatch(value, "[]uint8")
     text = value.replace("\n", "").replace("\r", "")
     wrong = _NOT_BASE64.search(text)
     if wrong or len(text) % 4:
@@ -221,16 +221,16 @@ _RFC3339_MICRO: Final = re.compile(_SECONDS.pattern + r"\.\d{6}(Z|[+-]\d\d:\d\d)
 
 def _decode_time(value: Any, unknown: list[str]) -> Any:
     if type(value) is not str:
-        raise _new_mismatch(value, "string")
+        raise _make_mismatch(value, "string")
     if _CANONICAL_TIME.fullmatch(value):
         return value
     return _reformat_time(value, _RFC3339, "2006-01-02T15:04:05Z07:00", format_time)
 
 
-def _micro_time(value: Any, unknown: list[str]) -> Any:
+def _decode_micro_time(value: Any, unknown: list[str]) -> Any:
     """Decode a time with exactly six decimals: a real server rejects the object with any other number of decimals."""
     if type(value) is not str:
-        raise _new_mismatch(value, "string")
+        raise _make_mismatch(value, "string")
     return _reformat_time(value, _RFC3339_MICRO, "2006-01-02T15:04:05.000000Z07:00", format_micro_time)
 
 
@@ -264,7 +264,7 @@ _QUANTITY_RULE: Final = (
 )
 
 
-def _int_or_string(value: Any, unknown: list[str]) -> Any:
+def _decode_int_or_string(value: Any, unknown: list[str]) -> Any:
     if type(value) is str:
         return value
     return _INT32(value, unknown)
@@ -276,7 +276,7 @@ def _decode_anything(value: Any, unknown: list[str]) -> Any:
 
 def _decode_object(value: Any, unknown: list[str]) -> Any:
     if type(value) is not dict:
-        raise _new_mismatch(value, "v1.FieldsV1")
+        raise _make_mismatch(value, "v1.FieldsV1")
     return deep_copy(value)
 
 
@@ -288,8 +288,8 @@ _SCALARS: Final[Mapping[str, tuple[_Decode, _Zero]]] = {
     "float64": (_decode_number, _Zero(int, False)),
     "int32": (_INT32, _Zero(int, False)),
     "int64": (_make_integer_decoder(64, "int64"), _Zero(int, False)),
-    "intOrString": (_int_or_string, _Zero(int, True)),
-    "microtime": (_micro_time, _Zero(lambda: None, True)),
+    "intOrString": (_decode_int_or_string, _Zero(int, True)),
+    "microtime": (_decode_micro_time, _Zero(lambda: None, True)),
     "object": (_decode_object, _Zero(lambda: None, True)),
     "quantity": (_decode_quantity, _Zero(lambda: "0", True)),
     "string": (_make_plain_decoder(str, "string"), _Zero(str, False)),
@@ -297,7 +297,7 @@ _SCALARS: Final[Mapping[str, tuple[_Decode, _Zero]]] = {
 }
 
 
-def _short_name_of(definition: str) -> str:
+def _format_short_name(definition: str) -> str:
     """Return Go's short name: `io.k8s.api.core.v1.Pod` is `v1.Pod`."""
     package, _, name = definition.rpartition(".")
     return f"{package.rpartition('.')[2]}.{name}"
@@ -313,7 +313,7 @@ def go_type_of(kind: str) -> str:
         return go_type_of(kind[1:])
     if kind in _SCALARS:
         return {"bytes": "[]uint8", "quantity": "resource.Quantity"}.get(kind, kind)
-    return _short_name_of(kind)
+    return _format_short_name(kind)
 
 
 def _compile_decoder(kind: str, go_type: str, minor: str) -> tuple[_Decode, _Zero]:
@@ -332,7 +332,7 @@ def _compile_decoder(kind: str, go_type: str, minor: str) -> tuple[_Decode, _Zer
         if go_type and kind == "string":
             decode = _make_plain_decoder(str, go_type)
         return decode, zero
-    struct = _struct_decoder(kind, minor)
+    struct = _make_struct_decoder(kind, minor)
     return _remember_results(struct) if kind in _REPEATED else struct, _Zero(lambda: struct({}, []), True)
 
 
@@ -367,7 +367,7 @@ def _remember_results(decode: _Decode) -> _Decode:
 def _list_decoder(item: _Decode, zero: _Zero, go_type: str) -> _Decode:
     def decode(value: Any, unknown: list[str]) -> Any:
         if type(value) is not list:
-            raise _new_mismatch(value, go_type)
+            raise _make_mismatch(value, go_type)
         result = []
         for index, each in enumerate(value):
             known = len(unknown)
@@ -382,7 +382,7 @@ def _list_decoder(item: _Decode, zero: _Zero, go_type: str) -> _Decode:
 def _map_decoder(item: _Decode, zero: _Zero, go_type: str) -> _Decode:
     def decode(value: Any, unknown: list[str]) -> Any:
         if type(value) is not dict:
-            raise _new_mismatch(value, go_type)
+            raise _make_mismatch(value, go_type)
         result = {}
         for key, each in value.items():
             known = len(unknown)
@@ -412,7 +412,7 @@ _TAKEN: Final[Mapping[str, type]] = {"string": str, "bool": bool}
 
 
 @cache
-def _struct_decoder(definition: str, minor: str) -> _Decode:
+def _make_struct_decoder(definition: str, minor: str) -> _Decode:
     """Return the decoder of a struct. It is compiled on first use, because definitions may contain themselves (a
     CRD's schema).
     """
@@ -432,7 +432,7 @@ def _struct_decoder(definition: str, minor: str) -> _Decode:
 
     def decode(value: Any, unknown: list[str]) -> Any:
         if type(value) is not dict:
-            raise _new_mismatch(value, _short_name_of(definition))
+            raise _make_mismatch(value, _format_short_name(definition))
         if not state:
             build()
         plans: dict[str, _Plan] = state["plans"]

@@ -176,12 +176,12 @@ def _find_missing(value: Any, seen: Any, levels: int = _COMPARED_LEVELS) -> Any:
         parts = {field: part for field, part in parts.items() if part is not _ABSENT}
         return parts or _ABSENT
     if isinstance(value, list) and isinstance(seen, list) and _are_recognisable(value, seen):
-        known = {_identity_of(item): item for item in seen}
+        known = {_read_identity(item): item for item in seen}
         items = []
         for item in value:
-            part = _find_missing(item, known.get(_identity_of(item)), below)
+            part = _find_missing(item, known.get(_read_identity(item)), below)
             if part is not _ABSENT:
-                items.append({**dict(_identity_of(item)), **part})
+                items.append({**dict(_read_identity(item)), **part})
         return items or _ABSENT
     return _ABSENT if not levels and is_same(value, seen) else value
 
@@ -189,13 +189,13 @@ def _find_missing(value: Any, seen: Any, levels: int = _COMPARED_LEVELS) -> Any:
 def _are_recognisable(*lists: list[Any]) -> bool:
     """Whether every item can be distinguished from the others by its identity."""
     for items in lists:
-        identities = [_identity_of(item) for item in items]
+        identities = [_read_identity(item) for item in items]
         if not all(identities) or len(set(identities)) < len(identities):
             return False
     return True
 
 
-def _identity_of(item: Any) -> tuple[tuple[str, str], ...]:
+def _read_identity(item: Any) -> tuple[tuple[str, str], ...]:
     if not isinstance(item, dict):
         return ()
     return tuple((field, item[field]) for field in _IDENTITY if isinstance(item.get(field), str))
@@ -249,8 +249,8 @@ def _overlay(value: Any, kept: Any) -> Any:
             overlaid[field] = _overlay(value[field], part) if field in value else deep_copy(part)
         return overlaid
     if isinstance(value, list) and isinstance(kept, list) and _are_recognisable(value, kept):
-        parts = {_identity_of(part): part for part in kept}
-        items = [_overlay(item, parts.pop(_identity_of(item), {})) for item in value]
+        parts = {_read_identity(part): part for part in kept}
+        items = [_overlay(item, parts.pop(_read_identity(item), {})) for item in value]
         return [*items, *(deep_copy(part) for part in parts.values())]
     return deep_copy(kept)
 
@@ -268,14 +268,16 @@ def _split_half(kept: Any) -> list[Any]:
             middle = len(kept) // 2
             return [kept[:middle], kept[middle:]]
         return [
-            [{**dict(_identity_of(item)), **half}] for item in kept for half in _split_half(_rest_of(item))
+            [{**dict(_read_identity(item)), **half}]
+            for item in kept
+            for half in _split_half(_drop_identity(item))
         ]
     return []
 
 
-def _rest_of(item: Document) -> Document:
+def _drop_identity(item: Document) -> Document:
     """Return the fields of a list item except its identity."""
-    identity = dict(_identity_of(item))
+    identity = dict(_read_identity(item))
     return {field: part for field, part in item.items() if field not in identity}
 
 

@@ -140,7 +140,7 @@ def merge_like(definition: str, field: str = "") -> Meta:
 def build_structural_schema(type_: Any) -> Document:
     """Return the structural schema of a Struct type (or of the type of a field), with descriptions."""
     info = inspect.type_info(type_)
-    result, _ = _schema_of(info)
+    result, _ = _build_schema(info)
     return _describe(result, "", info)
 
 
@@ -157,7 +157,7 @@ def replace_schema_at(schema: Document, path: str, part: Mapping[str, Any]) -> D
     return {**schema, "properties": {**properties, step: new}}
 
 
-def _schema_of(info: inspect.Type) -> tuple[Document, bool]:
+def _build_schema(info: inspect.Type) -> tuple[Document, bool]:
     """Return the schema of a type, and whether an annotation makes its field required."""
     if isinstance(info, inspect.Metadata):
         extra = dict(info.extra_json_schema or {})
@@ -169,28 +169,28 @@ def _schema_of(info: inspect.Type) -> tuple[Document, bool]:
             if extra.pop(_OPEN):
                 replaced["x-kubernetes-preserve-unknown-fields"] = True
         if (merged := extra.pop(_MERGED, None)) is not None:
-            replaced = _merged(*merged, items=info.type)
-        inner, inner_required = (dict(replaced), False) if replaced is not None else _schema_of(info.type)
+            replaced = _build_merged_schema(*merged, items=info.type)
+        inner, inner_required = (dict(replaced), False) if replaced is not None else _build_schema(info.type)
         return {**inner, **extra}, required or inner_required
     if isinstance(info, inspect.UnionType):
         options = [option for option in info.types if not isinstance(option, inspect.NoneType)]
         if len(options) != 1:
             raise TypeError(f"a structural schema cannot express {info}; annotate it with int_or_string()")
-        return _schema_of(options[0])
-    return _basic_schema(info), False
+        return _build_schema(options[0])
+    return _build_basic_schema(info), False
 
 
-def _merged(definition: str, field: str, *, items: inspect.Type) -> Document:
+def _build_merged_schema(definition: str, field: str, *, items: inspect.Type) -> Document:
     if not field:
         return build_merging_object(definition)
     merged = build_merging_list(definition, field)
-    own, _ = _schema_of(items)
+    own, _ = _build_schema(items)
     fields = own.get("items", {}).get("properties", {})
     merged["items"]["properties"] |= fields
     return merged
 
 
-def _basic_schema(info: inspect.Type) -> Document:
+def _build_basic_schema(info: inspect.Type) -> Document:
     match info:
         case inspect.IntType():
             return {"type": "integer"}
@@ -203,24 +203,24 @@ def _basic_schema(info: inspect.Type) -> Document:
         case inspect.EnumType(cls=cls):
             return {"type": "string", "enum": [member.value for member in cls]}
         case inspect.ListType(item_type=item) | inspect.VarTupleType(item_type=item):
-            return {"type": "array", "items": _describe(_schema_of(item)[0], "", item)}
+            return {"type": "array", "items": _describe(_build_schema(item)[0], "", item)}
         case inspect.DictType(value_type=value):
             if isinstance(value, inspect.AnyType):
                 return {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-            return {"type": "object", "additionalProperties": _describe(_schema_of(value)[0], "", value)}
+            return {"type": "object", "additionalProperties": _describe(_build_schema(value)[0], "", value)}
         case inspect.StructType():
-            return _object_schema(info)
+            return _build_object_schema(info)
         case inspect.AnyType() | inspect.RawType():
             return {"x-kubernetes-preserve-unknown-fields": True}
     raise TypeError(f"a structural schema cannot express {info}")
 
 
-def _object_schema(info: inspect.StructType) -> Document:
+def _build_object_schema(info: inspect.StructType) -> Document:
     properties: Document = {}
     required: list[str] = []
     texts = descriptions.read_field_descriptions(info.cls)
     for field in sorted(info.fields, key=lambda field: field.encode_name):
-        result, always = _schema_of(field.type)
+        result, always = _build_schema(field.type)
         properties[field.encode_name] = _describe(result, texts.get(field.name, ""), field.type)
         if field.required or always:
             required.append(field.encode_name)
@@ -236,10 +236,10 @@ _BLANKS: Final[Mapping[str, Any]] = {"integer": 0, "number": 0, "string": "", "b
 def blank_of(schema: Mapping[str, Any]) -> Document:
     """Return the smallest object of a structural schema: only its required fields, with empty values."""
     fields: Mapping[str, Any] = schema.get("properties", {})
-    return {name: _blank_value(fields[name]) for name in schema.get("required", ())}
+    return {name: _build_blank_value(fields[name]) for name in schema.get("required", ())}
 
 
-def _blank_value(schema: Mapping[str, Any]) -> Any:
+def _build_blank_value(schema: Mapping[str, Any]) -> Any:
     kind = schema.get("type", "")
     if kind == "object":
         return blank_of(schema)
@@ -248,16 +248,16 @@ def _blank_value(schema: Mapping[str, Any]) -> Any:
 
 def _describe(value: Document, text: str, info: inspect.Type) -> Document:
     """Return the schema with its description: that of the field, or that of its class."""
-    text = text or _class_text(info)
+    text = text or _read_class_description(info)
     return {"description": text, **value} if text else value
 
 
-def _class_text(info: inspect.Type) -> str:
+def _read_class_description(info: inspect.Type) -> str:
     match info:
         case inspect.Metadata(type=inner):
-            return _class_text(inner)
+            return _read_class_description(inner)
         case inspect.UnionType(types=types):
-            return next(filter(None, map(_class_text, types)), "")
+            return next(filter(None, map(_read_class_description, types)), "")
         case inspect.StructType(cls=cls):
             return descriptions.read_class_description(cls)
     return ""
@@ -314,7 +314,7 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
 
     def build_marked_schema(self) -> Document:
         """The schema of the whole object, with marks where Kubernetes' types are (kube/schemas/merged_lists.py)."""
-        return _root_schema(self.root, self.embeds)
+        return _build_root_schema(self.root, self.embeds)
 
     def to_document(self) -> Document:
         """Return the version as a CRD contains it."""
@@ -395,7 +395,7 @@ def build_webhook_conversion(
     }
 
 
-def _root_schema(root: Any, embeds: Mapping[str, Document]) -> Document:
+def _build_root_schema(root: Any, embeds: Mapping[str, Document]) -> Document:
     """Return the schema of a whole object. It requires no top-level field: the API server checks `apiVersion`, `kind`
     and `metadata`.
     """

@@ -56,7 +56,7 @@ def _of_fields(cls: type) -> Mapping[str, str]:
 
 
 def _read_own(cls: type) -> Mapping[str, str]:
-    node = _classes(cls.__module__).get(cls.__qualname__)
+    node = _index_classes(cls.__module__).get(cls.__qualname__)
     return {} if node is None else dict(_read_attributes(node))
 
 
@@ -73,7 +73,7 @@ def _read_attributes(node: ast.ClassDef) -> list[tuple[str, str]]:
 
 
 @cache
-def _classes(module: str) -> Mapping[str, ast.ClassDef]:
+def _index_classes(module: str) -> Mapping[str, ast.ClassDef]:
     """Return the top-level classes of a module by name; empty when its source is not available."""
     try:
         tree = ast.parse(inspect.getsource(sys.modules[module]))

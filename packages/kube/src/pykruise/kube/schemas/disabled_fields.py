@@ -139,25 +139,25 @@ def _set_items(holder: Document, field: str, items: list[Any]) -> None:
 @cache
 def _holds_gated(definition: str, release: Release) -> bool:
     """Whether documents of a definition may contain a field that is dropped."""
-    return not _PLACES_OF_RULES.isdisjoint(_reached(definition, release.minor))
+    return not _PLACES_OF_RULES.isdisjoint(_find_reachable_definitions(definition, release.minor))
 
 
 _PLACES_OF_RULES: Final = frozenset(definition for definition, _ in GATED_FIELDS)
 
 
 @cache
-def _reached(definition: str, minor: str) -> frozenset[str]:
+def _find_reachable_definitions(definition: str, minor: str) -> frozenset[str]:
     reached: set[str] = set()
     todo = [definition]
     while todo:
         if (name := todo.pop()) in reached:
             continue
         reached.add(name)
-        todo += _referenced_definitions(name, minor)
+        todo += _list_referenced_definitions(name, minor)
     return frozenset(reached)
 
 
-def _referenced_definitions(definition: str, minor: str) -> Iterator[str]:
+def _list_referenced_definitions(definition: str, minor: str) -> Iterator[str]:
     for field in (fields_of(definition, minor) or {}).values():
         if (target := field.kind.lstrip("[]{}*")).startswith("io."):
             yield target

@@ -30,7 +30,7 @@ def read_series(name: str, minor: str) -> Mapping[str, Mapping[str, Any]]:
         )
         return newest
     definitions = dict(read_series(name, MINORS[MINORS.index(minor) + 1]))
-    for definition, changes in _differences(name)[minor].items():
+    for definition, changes in _read_differences(name)[minor].items():
         if changes is None:
             del definitions[definition]
             continue
@@ -40,7 +40,7 @@ def read_series(name: str, minor: str) -> Mapping[str, Mapping[str, Any]]:
 
 
 @cache
-def _differences(name: str) -> Mapping[str, Mapping[str, Mapping[str, Any] | None]]:
+def _read_differences(name: str) -> Mapping[str, Mapping[str, Mapping[str, Any] | None]]:
     differences: Mapping[str, Mapping[str, Mapping[str, Any] | None]] = orjson.loads(
         read_package_data("pykruise.kube", f"{name}_before.json")
     )

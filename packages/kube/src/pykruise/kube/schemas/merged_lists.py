@@ -80,22 +80,22 @@ LEFT_WHOLE: Final[Mapping[tuple[str, str], str]] = {
 
 def build_merging_object(definition: str) -> Document:
     """Return the open schema of an object of this type with the merged lists below it, without a description."""
-    return {**_object(definition, nullable=True), MARK: [definition, ""]}
+    return {**_build_object(definition, nullable=True), MARK: [definition, ""]}
 
 
 def build_merging_list(definition: str, field: str) -> Document:
     """Return the schema of the merged list in `field` of this type, without a description."""
     rule = merge_keys()[definition][field]
-    items = _object(rule.ref, nullable=False)
+    items = _build_object(rule.ref, nullable=False)
     for key in rule.list_map_keys:
         text = f"Key of the item. No two items may have the same {' and '.join(rule.list_map_keys)}."
-        items["properties"][key] = {"type": "string", "default": "", **_text(text)}
+        items["properties"][key] = {"type": "string", "default": "", **_build_description(text)}
     return {
         "type": "array",
         "nullable": True,
         "x-kubernetes-list-type": "map",
         "x-kubernetes-list-map-keys": list(rule.list_map_keys),
-        "items": {**items, **_text(f"A {_short(rule.ref)}. {_OTHER_FIELDS}")},
+        "items": {**items, **_build_description(f"A {_shorten_name(rule.ref)}. {_OTHER_FIELDS}")},
         MARK: [definition, field],
     }
 
@@ -119,27 +119,25 @@ def map_lists(definition: str) -> Iterator[tuple[str, str]]:
                 yield below, field
 
 
-def _object(definition: str, *, nullable: bool) -> Document:
+def _build_object(definition: str, *, nullable: bool) -> Document:
     rules = merge_keys().get(definition, {})
     return {
         "type": "object",
         **({"nullable": True} if nullable else {}),
         "x-kubernetes-preserve-unknown-fields": True,
-        "properties": dict(_properties(definition, rules)),
+        "properties": dict(_build_properties(definition, rules)),
     }
 
 
-def _properties(definition: str, rules: Mapping[str, FieldRule]) -> Iterator[tuple[str, Document]]:
+def _build_properties(definition: str, rules: Mapping[str, FieldRule]) -> Iterator[tuple[str, Document]]:
     merged = MERGED.get(definition, frozenset())
     for name, field in sorted((fields_of(definition) or {}).items()):
         if name in merged:
-            text = (
-                f"A list of {_short(rules[name].ref)}, merged by {' and '.join(rules[name].list_map_keys)}."
-            )
-            yield name, {**build_merging_list(definition, name), **_text(text)}
+            text = f"A list of {_shorten_name(rules[name].ref)}, merged by {' and '.join(rules[name].list_map_keys)}."
+            yield name, {**build_merging_list(definition, name), **_build_description(text)}
         elif rules.get(name, FieldRule()).of == "" and _leads_to_merged(field.kind):
-            text = f"A {_short(definition_of(field.kind))}. {_OTHER_FIELDS}"
-            yield name, {**build_merging_object(definition_of(field.kind)), **_text(text)}
+            text = f"A {_shorten_name(definition_of(field.kind))}. {_OTHER_FIELDS}"
+            yield name, {**build_merging_object(definition_of(field.kind)), **_build_description(text)}
 
 
 @cache
@@ -150,11 +148,11 @@ def _leads_to_merged(kind: str) -> bool:
     return any(field in MERGED.get(owner, ()) for owner, field in map_lists(definition_of(kind)))
 
 
-def _short(definition: str) -> str:
+def _shorten_name(definition: str) -> str:
     """`core/v1 PodSpec`."""
     group, version, name = definition.removeprefix("io.k8s.api.").split(".")
     return f"{group}/{version} {name}"
 
 
-def _text(text: str) -> Mapping[str, Any]:
+def _build_description(text: str) -> Mapping[str, Any]:
     return {} if descriptions.are_left_out() else {"description": text}

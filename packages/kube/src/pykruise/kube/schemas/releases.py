@@ -62,7 +62,7 @@ def release_of(minor: str, *, possible: bool = False) -> Release:
     stage = "since" if possible else "on"
     off = {
         gate
-        for gate, stages in _gates().items()
+        for gate, stages in _read_gates().items()
         if stage not in stages or number_of(stages[stage]) > number_of(minor)
     }
     return Release(minor, frozenset(off))
@@ -74,7 +74,7 @@ def minor_of(version: Mapping[str, Any] | str) -> str:
     Vendors append text to any part (`v1.32+gke.1`). An invalid version counts as the newest minor, which has the most
     features.
     """
-    number = _number_in(version)
+    number = _parse_number(version)
     if number is None:
         return NEWEST_MINOR
     return next((minor for minor in reversed(MINORS) if number_of(minor) <= number), MINORS[0])
@@ -82,13 +82,13 @@ def minor_of(version: Mapping[str, Any] | str) -> str:
 
 def is_known(version: Mapping[str, Any] | str) -> bool:
     """Whether the version's minor is one of MINORS."""
-    number = _number_in(version)
+    number = _parse_number(version)
     return number is not None and f"{number[0]}.{number[1]}" in MINORS
 
 
 def is_newer_than_known(version: Mapping[str, Any] | str) -> bool:
     """Whether the version's minor is newer than all known ones."""
-    number = _number_in(version)
+    number = _parse_number(version)
     return number is not None and number > number_of(NEWEST_MINOR)
 
 
@@ -98,14 +98,14 @@ def number_of(minor: str) -> tuple[int, int]:
     return int(major), int(number)
 
 
-def _number_in(version: Mapping[str, Any] | str) -> tuple[int, int] | None:
+def _parse_number(version: Mapping[str, Any] | str) -> tuple[int, int] | None:
     text = version if isinstance(version, str) else str(version.get("gitVersion") or "")
     match = _VERSION.match(text)
     return None if match is None else (int(match[1]), int(match[2]))
 
 
 @cache
-def _gates() -> Mapping[str, Mapping[str, str]]:
+def _read_gates() -> Mapping[str, Mapping[str, str]]:
     gates: Mapping[str, Mapping[str, str]] = orjson.loads(read_package_data("pykruise.kube", "gates.json"))
     return gates
 

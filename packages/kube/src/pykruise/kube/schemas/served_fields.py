@@ -43,23 +43,23 @@ def list_further_fields(openapi: Mapping[str, Any], minor: str) -> frozenset[tup
     schemas = (openapi.get("components") or {}).get("schemas") or {}
     return frozenset(
         (name, field)
-        for name in _reachable_definitions(_TEMPLATE, minor)
+        for name in _find_reachable_definitions(_TEMPLATE, minor)
         for field in (schemas.get(name) or {}).get("properties") or {}
         if field not in (fields_of(name, minor) or {})
     )
 
 
-def _reachable_definitions(definition: str, minor: str) -> set[str]:
+def _find_reachable_definitions(definition: str, minor: str) -> set[str]:
     reached: set[str] = set()
     todo = [definition]
     while todo:
         if (name := todo.pop()) not in reached:
             reached.add(name)
-            todo += _referenced_definitions(name, minor)
+            todo += _list_referenced_definitions(name, minor)
     return reached
 
 
-def _referenced_definitions(definition: str, minor: str) -> Iterator[str]:
+def _list_referenced_definitions(definition: str, minor: str) -> Iterator[str]:
     for field in (fields_of(definition, minor) or {}).values():
         if (target := field.kind.lstrip("[]{}*")).startswith("io."):
             yield target

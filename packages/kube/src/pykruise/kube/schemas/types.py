@@ -73,13 +73,13 @@ class Status(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         """Return the status as it is written: it always has required fields (`Count`), and other fields if they have a
         value.
         """
-        always = _required(type(self))
+        always = _list_required_fields(type(self))
         doc: Document = msgspec.to_builtins(self)
         return {field: value for field, value in doc.items() if value or field in always}
 
 
 @cache
-def _required(cls: type) -> frozenset[str]:
+def _list_required_fields(cls: type) -> frozenset[str]:
     return frozenset(build_structural_schema(cls).get("required", ()))
 
 

@@ -74,7 +74,7 @@ def build_selection(interests: Interests, kind: str) -> str:
     meants = interests[kind]
     by_selector: dict[str, set[str] | None] = {}
     for meant in meants:
-        term = _selector_term(meant.selector)
+        term = _format_selector(meant.selector)
         places = by_selector.setdefault(term, set())
         if places is not None and meant.namespaces:
             places.update(meant.namespaces)
@@ -89,16 +89,16 @@ def _in_namespaces(namespaces: set[str] | None, term: str) -> str:
     return join_terms(f"request.namespace in {_list_of(namespaces)}", term)
 
 
-def _selector_term(selector: Selector) -> str:
+def _format_selector(selector: Selector) -> str:
     if selector.selects_nothing:
         return NEVER
     terms = [
-        term for requirement in selector.requirements if (term := _requirement_term(requirement)) != ALWAYS
+        term for requirement in selector.requirements if (term := _format_requirement(requirement)) != ALWAYS
     ]
     return " && ".join(terms) or ALWAYS
 
 
-def _requirement_term(requirement: Requirement) -> str:
+def _format_requirement(requirement: Requirement) -> str:
     if is_valid_label_key(requirement.key) or any(map(is_valid_label_value, requirement.values)):
         return ALWAYS
     has = f'has({_LABELS}) && "{requirement.key}" in {_LABELS}'

@@ -68,7 +68,7 @@ def parse_field_selector(text: str) -> FieldSelector:
     not checked here. Raises SelectorError. This is the rule of Kubernetes' `fields.ParseSelector`.
     """
     terms = sorted(term for term in _TERMS.findall(text) if term)
-    requirements = [_field_requirement(term, text) for term in terms]
+    requirements = [_parse_field_requirement(term, text) for term in terms]
     # `=` alone names neither a field nor a value, so it restricts nothing.
     return FieldSelector(tuple(term for term in requirements if term.field or term.value))
 
@@ -78,7 +78,7 @@ def escape_field_value(value: str) -> str:
     return re.sub(r"[\\,=]", r"\\\g<0>", value)
 
 
-def _field_requirement(term: str, selector: str) -> FieldRequirement:
+def _parse_field_requirement(term: str, selector: str) -> FieldRequirement:
     match = _FIELD_TERM.fullmatch(term)
     if match is None:
         raise SelectorError(f"invalid selector: '{selector}'; can't understand '{term}'")

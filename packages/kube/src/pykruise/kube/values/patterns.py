@@ -54,10 +54,10 @@ def compile_pattern(text: str) -> Pattern:
     try:
         pattern: Pattern = re2.compile(text, options)
     except re2.error as error:
-        raise PatternError(excerpt(_message_of(error))) from error
+        raise PatternError(excerpt(_format_message(error))) from error
     return pattern
 
 
-def _message_of(error: Exception) -> str:
+def _format_message(error: Exception) -> str:
     reason = error.args[0] if error.args else ""
     return reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)

@@ -75,12 +75,12 @@ class Quantity(msgspec.Struct, frozen=True, eq=False):
     @property
     def whole(self) -> int:
         """The value rounded away from zero (Kubernetes' `Value()`)."""
-        return _away_from_zero(self.nano, _NANO)
+        return _divide_away_from_zero(self.nano, _NANO)
 
     @property
     def milli(self) -> int:
         """Thousandths, rounded away from zero (Kubernetes' `MilliValue()`)."""
-        return _away_from_zero(self.nano, 10**6)
+        return _divide_away_from_zero(self.nano, 10**6)
 
     def round_up_to_milli(self) -> "Quantity":
         """Return the quantity with anything finer than 1m rounded away from zero, as defaulting does with resources."""
@@ -181,9 +181,9 @@ def _to_nano(number: int, decimals: int, family: Family, exponent: int) -> int:
     this family and exponent.
     """
     if family is Family.BINARY:
-        return _away_from_zero(number * _NANO << exponent, 10**decimals)
+        return _divide_away_from_zero(number * _NANO << exponent, 10**decimals)
     shift = exponent - decimals + 9
-    return number * 10**shift if shift >= 0 else _away_from_zero(number, 10**-shift)
+    return number * 10**shift if shift >= 0 else _divide_away_from_zero(number, 10**-shift)
 
 
 def _is_kept(digits: str, fraction: str, family: Family, exponent: int) -> bool:
@@ -218,6 +218,6 @@ def _format_canonical(nano: int, family: Family) -> str:
     return f"{number}{_DECIMAL_SUFFIXES[exponent]}"
 
 
-def _away_from_zero(number: int, divisor: int) -> int:
+def _divide_away_from_zero(number: int, divisor: int) -> int:
     magnitude = -(-abs(number) // divisor)
     return -magnitude if number < 0 else magnitude

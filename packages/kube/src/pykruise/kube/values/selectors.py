@@ -182,7 +182,10 @@ class Selector(msgspec.Struct, frozen=True, dict=True):
         size = len(self.requirements) + sum(len(requirement.values) for requirement in self.requirements)
         if size <= _LARGE:
             return None
-        rules = {key: _rule_of(requirements) for key, requirements in _by_key(self.requirements).items()}
+        rules = {
+            key: _combine_requirements(requirements)
+            for key, requirements in _by_key(self.requirements).items()
+        }
         return _Index(rules, sum(rule.is_required for rule in rules.values()))
 
     @property
@@ -255,7 +258,7 @@ def parse_selector(doc: Mapping[str, Any] | None) -> Selector:
             "invalid label selector: matchLabels must be a map, and matchExpressions must be a list"
         )
     requirements = [
-        _requirement(key, SelectorOperator.EQUALS, [value]) for key, value in match_labels.items()
+        _build_requirement(key, SelectorOperator.EQUALS, [value]) for key, value in match_labels.items()
     ]
     requirements += [_from_expression(expression) for expression in expressions]
     requirements.sort(key=_key_of)
@@ -294,7 +297,7 @@ def _by_key(requirements: Iterable[Requirement]) -> dict[str, list[Requirement]]
     return key
 
 
-def _rule_of(requirements: Sequence[Requirement]) -> _KeyRule:
+def _combine_requirements(requirements: Sequence[Requirement]) -> _KeyRule:
     """Return the combined rule of requirements that concern the same label."""
     listed = [
         frozenset(requirement.values) for requirement in requirements if requirement.operator in _LISTING
@@ -370,10 +373,10 @@ def _from_expression(expression: Any) -> Requirement:
     values = expression.get("values") or []
     if not isinstance(values, Sequence) or isinstance(values, str):
         raise SelectorError(f"values of a label selector must be a list, got {excerpt(repr(values))}")
-    return _requirement(expression.get("key", ""), operator, values)
+    return _build_requirement(expression.get("key", ""), operator, values)
 
 
-def _requirement(key: Any, operator: SelectorOperator, values: Sequence[Any]) -> Requirement:
+def _build_requirement(key: Any, operator: SelectorOperator, values: Sequence[Any]) -> Requirement:
     """Return a valid requirement. Raises SelectorError with all mistakes."""
     if not isinstance(key, str) or not all(isinstance(value, str) for value in values):
         raise SelectorError(
@@ -391,21 +394,21 @@ def _check_remembered(key: str, operator: SelectorOperator, values: tuple[str, .
 
 
 def _check(key: str, operator: SelectorOperator, values: tuple[str, ...]) -> Requirement:
-    errors = [*_key_errors("key", key), *_count_errors(operator, values)]
+    errors = [*_list_key_errors("key", key), *_count_errors(operator, values)]
     for index, value in enumerate(values):
-        errors += _value_errors(f"values[{index}][{excerpt(key)}]", value)
+        errors += _list_value_errors(f"values[{index}][{excerpt(key)}]", value)
     if errors:
         distinct = list(dict.fromkeys(errors))[:_MOST_ERRORS]
         raise SelectorError(distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]")
     return Requirement(key, operator, values)
 
 
-def _key_errors(path: str, key: str) -> list[str]:
+def _list_key_errors(path: str, key: str) -> list[str]:
     problems = is_valid_label_key(key)
     return [f"{path}: Invalid value: {quote_text(excerpt(key))}: {'; '.join(problems)}"] if problems else []
 
 
-def _value_errors(path: str, value: str) -> list[str]:
+def _list_value_errors(path: str, value: str) -> list[str]:
     problems = is_valid_label_value(value)
     return [f"{path}: Invalid value: {quote_text(excerpt(value))}: {'; '.join(problems)}"] if problems else []
 
@@ -489,7 +492,7 @@ class _Parser:
                 yield self._parse_requirement()
             except SelectorError as err:
                 raise SelectorError(f"unable to parse requirement: {err}") from err
-            token = self._next()
+            token = self._take_token()
             if not token.text:
                 return
             if token.word or token.text != ",":
@@ -502,30 +505,30 @@ class _Parser:
             raise SelectorError(message.format(token.text))
 
     def _parse_requirement(self) -> Requirement:
-        token = self._next()
+        token = self._take_token()
         negated = not token.word and token.text == "!"
         if negated:
-            token = self._next()
+            token = self._take_token()
         if not token.word:
             raise SelectorError(f"found '{token.text}', expected: identifier")
         key = token.text
-        if errors := _key_errors("<nil>", key):
+        if errors := _list_key_errors("<nil>", key):
             raise SelectorError(errors[0])
         # The API server reads `!key=value` as `key=value`.
         if negated:
-            return _requirement(key, SelectorOperator.DOES_NOT_EXIST, ())
+            return _build_requirement(key, SelectorOperator.DOES_NOT_EXIST, ())
         if self._peek().ends_requirement:
-            return _requirement(key, SelectorOperator.EXISTS, ())
+            return _build_requirement(key, SelectorOperator.EXISTS, ())
         operator = self._parse_operator()
         values = (
             self._parse_set()
             if operator in (SelectorOperator.IN, SelectorOperator.NOT_IN)
             else self._parse_exact()
         )
-        return _requirement(key, operator, sorted(values))
+        return _build_requirement(key, operator, sorted(values))
 
     def _parse_operator(self) -> SelectorOperator:
-        token = self._next()
+        token = self._take_token()
         operator = _BINARY.get(token.text)
         if operator is None:
             raise SelectorError(f"found '{token.text}', expected: {_BINARY_NAMES}")
@@ -534,14 +537,14 @@ class _Parser:
     def _parse_exact(self) -> set[str]:
         if self._peek().ends_requirement:
             return {""}
-        token = self._next()
+        token = self._take_token()
         if not token.word:
             raise SelectorError(f"found '{token.text}', expected: identifier")
         return {token.text}
 
     def _parse_set(self) -> set[str]:
         """Parse `(x,y)`; an empty place between brackets or commas is the empty value."""
-        token = self._next()
+        token = self._take_token()
         if token.word or token.text != "(":
             raise SelectorError(f"found '{token.text}' expected: '('")
         first = self._peek()
@@ -550,7 +553,7 @@ class _Parser:
         values: set[str] = set()
         after_word = False
         while True:
-            token = self._next()
+            token = self._take_token()
             if token.word and not after_word:
                 values.add(token.text)
                 after_word = True
@@ -568,7 +571,7 @@ class _Parser:
     def _peek(self) -> _Token:
         return self._tokens[min(self._at, len(self._tokens) - 1)]
 
-    def _next(self) -> _Token:
+    def _take_token(self) -> _Token:
         token = self._peek()
         self._at += 1
         return token

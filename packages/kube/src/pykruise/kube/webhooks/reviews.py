@@ -185,7 +185,7 @@ def encode_answer(review: Review, answer: AdmissionAnswer, *, mutating: bool) ->
     """Encode the response; without a patch when the object has not changed."""
     response: Document = {"uid": review.request.uid, "allowed": answer.refusal is None}
     if answer.refusal is not None:
-        response["status"] = _status_document(answer.refusal)
+        response["status"] = _build_status(answer.refusal)
     elif mutating and answer.object is not None and review.request.object is not None:
         operations = diff_json(review.request.object, answer.object)
         if operations:
@@ -198,14 +198,14 @@ def encode_answer(review: Review, answer: AdmissionAnswer, *, mutating: bool) ->
 
 def encode_refusal(status: ErrorStatus, *, uid: str = "", api_version: str = VERSIONS[0]) -> bytes:
     """Encode the rejection of a request that could not be reviewed."""
-    return _encode(api_version, {"uid": uid, "allowed": False, "status": _status_document(status)})
+    return _encode(api_version, {"uid": uid, "allowed": False, "status": _build_status(status)})
 
 
 def _encode(api_version: str, response: Document) -> bytes:
     return orjson.dumps({"apiVersion": api_version, "kind": "AdmissionReview", "response": response})
 
 
-def _status_document(status: ErrorStatus) -> Document:
+def _build_status(status: ErrorStatus) -> Document:
     """A metav1.Status without empty fields."""
     result: Document = {"status": status.status or "Failure", "code": status.code or 403}
     if status.message:
@@ -259,12 +259,12 @@ class ReviewDispatcher:
             if len(body) < LONG_REVIEW:
                 review = decode_review(body)
                 answer = await self._run_reviewer(rule, review, timeout_s)
-                code = _code_of(answer)
+                code = _choose_code(answer)
                 return _encode_safely(review, answer, rule)
             async with self._long:
                 review = await self._aside.run(decode_review, body)
                 answer = await self._run_reviewer(rule, review, timeout_s)
-                code = _code_of(answer)
+                code = _choose_code(answer)
                 return await self._aside.run(_encode_safely, review, answer, rule)
         except ReviewError as error:
             return encode_refusal(build_bad_request(str(error)), uid=error.uid, api_version=error.api_version)
@@ -276,7 +276,7 @@ class ReviewDispatcher:
         return await _answer_in_time(rule.reviewer, rule.name, request, timeout_s)
 
 
-def _code_of(answer: AdmissionAnswer) -> int:
+def _choose_code(answer: AdmissionAnswer) -> int:
     return answer.refusal.code if answer.refusal is not None else 200
 
 
@@ -312,7 +312,7 @@ async def _answer_in_time(
         )
         return AdmissionAnswer(refusal=status)
     except Exception:
-        return AdmissionAnswer(refusal=_bug_status(name, request))
+        return AdmissionAnswer(refusal=_report_bug(name, request))
 
 
 def _encode_safely(review: Review, answer: AdmissionAnswer, rule: ReviewRule) -> bytes:
@@ -321,11 +321,11 @@ def _encode_safely(review: Review, answer: AdmissionAnswer, rule: ReviewRule) ->
     except RecursionError:
         refusal = build_bad_request("the object is nested too deeply")
     except Exception:
-        refusal = _bug_status(rule.name, review.request)
+        refusal = _report_bug(rule.name, review.request)
     return encode_refusal(refusal, uid=review.request.uid, api_version=review.api_version)
 
 
-def _bug_status(name: str, request: AdmissionRequest) -> ErrorStatus:
+def _report_bug(name: str, request: AdmissionRequest) -> ErrorStatus:
     """Return the response after an unexpected error; only this program's log has its details."""
     where = f"{request.operation} {request.resource} {request.namespace}/{request.name}"
     _log.exception("%s failed on %s", name, where)

@@ -138,8 +138,8 @@ class WebhookServer:
         self._limits = limits or WebhookLimits()
         self._pair: tuple[Path, Path] | None = None
         self._authority = ClientAuthority(client_authority) if client_authority is not None else None
-        self._tls = _context()
-        self._http = HttpServer(self, limits=_http_limits(self._limits))
+        self._tls = _make_tls_context()
+        self._http = HttpServer(self, limits=_build_http_limits(self._limits))
         self._shed_at = float("-inf")
         self._shed = 0
 
@@ -177,13 +177,13 @@ class WebhookServer:
         certificate and key then stay in use.
         """
         # If key and certificate did not match, loading them into the live context would leave it half changed.
-        context = _context()
+        context = _make_tls_context()
         context.load_cert_chain(chain, key)
         if self._authority is not None:
             self._authority.load_into(context)
         self._tls, self._pair = context, (chain, key)
 
-    def _current_tls(self) -> ssl.SSLContext:
+    def _find_current_tls(self) -> ssl.SSLContext:
         """Return the TLS context for a new connection."""
         if self._pair is not None and self._authority is not None and self._authority.has_changed():
             try:
@@ -199,7 +199,7 @@ class WebhookServer:
 
     async def start(self) -> None:
         """Listen. Raises OSError when the port is taken."""
-        self._port = await self._http.start(self._host, self._port, tls=self._current_tls)
+        self._port = await self._http.start(self._host, self._port, tls=self._find_current_tls)
 
     def retire(self) -> None:
         """Make clients open their next connections to other servers, because `stop()` follows soon."""
@@ -221,19 +221,19 @@ class WebhookServer:
             return (
                 None
                 if request.method in ("GET", "HEAD")
-                else _plain_response(405, "only GET and HEAD are supported", allow="GET, HEAD")
+                else _build_plain_response(405, "only GET and HEAD are supported", allow="GET, HEAD")
             )
         path = self._paths.get(request.path)
         if path is None:
-            return _plain_response(404, "unknown path")
+            return _build_plain_response(404, "unknown path")
         if request.method != "POST":
-            return _plain_response(405, "only POST is supported", allow="POST")
+            return _build_plain_response(405, "only POST is supported", allow="POST")
         if self._authority is not None and not request.is_verified and not path.is_open:
-            return _plain_response(401, "a client certificate is required")
+            return _build_plain_response(401, "a client certificate is required")
         if path.body is not None:
             request.most_body = path.body
         if path.long is not None and path.long.quota.is_full(request.peer) and _is_long(request, path.long):
-            return self._turned_away()  # before the body is read, which also takes time
+            return self._reject_for_load()  # before the body is read, which also takes time
         return None
 
     async def answer(self, request: WireRequest) -> Response:
@@ -241,26 +241,26 @@ class WebhookServer:
         if request.path == _HEALTH:
             return Response(200, {}, b"")
         path = self._paths[request.path]
-        timeout_s = self._timeout_s(request.query.get("timeout", ""))
+        timeout_s = self._parse_timeout_s(request.query.get("timeout", ""))
         if path.long is None or len(request.body) < path.long.size:
             return Response(200, _JSON_HEADERS, await path.poster(request.path, request.body, timeout_s))
         try:
             with path.long.quota.place(request.peer):
                 return Response(200, _JSON_HEADERS, await path.poster(request.path, request.body, timeout_s))
         except FullError:
-            return self._turned_away()
+            return self._reject_for_load()
 
     def failed(self, code: int, request: WireRequest) -> Response:
         """Return the response to an invalid request, or to one that exceeds a limit."""
         if code == 429:
-            return self._turned_away()
+            return self._reject_for_load()
         if code == 413:
-            return _plain_response(
+            return _build_plain_response(
                 413, f"the body must have at most {format_count(request.most_body, 'byte')}"
             )
-        return _plain_response(code, _REFUSALS[code])
+        return _build_plain_response(code, _REFUSALS[code])
 
-    def _timeout_s(self, text: str) -> float:
+    def _parse_timeout_s(self, text: str) -> float:
         """Parse an API server's timeout: `?timeout=10s`."""
         try:
             seconds = float(text.removesuffix("s"))
@@ -270,12 +270,14 @@ class WebhookServer:
             return self._limits.timeout_s
         return min(seconds, self._limits.longest_timeout_s)
 
-    def _turned_away(self) -> Response:
+    def _reject_for_load(self) -> Response:
         self._shed += 1
         # Only a lack of room makes this replica unready, and not a client that exceeds its share or sends slowly.
         if self._http.room.has_no_place_for_requests:
             self._shed_at = asyncio.get_running_loop().time()
-        return _plain_response(429, "too many concurrent reviews; retry in a second", **{"retry-after": "1"})
+        return _build_plain_response(
+            429, "too many concurrent reviews; retry in a second", **{"retry-after": "1"}
+        )
 
 
 _IDLE_S: Final = 120.0
@@ -284,7 +286,7 @@ connection first, a review that the API server was just sending could fail.
 """
 
 
-def _http_limits(limits: WebhookLimits) -> HttpLimits:
+def _build_http_limits(limits: WebhookLimits) -> HttpLimits:
     return HttpLimits(
         head=limits.head,
         body=limits.body,
@@ -306,11 +308,11 @@ def _is_long(request: WireRequest, long: LongBodies) -> bool:
     return not length.isdecimal() or len(length) > 19 or int(length) >= long.size
 
 
-def _plain_response(status: int, text: str, **headers: str) -> Response:
+def _build_plain_response(status: int, text: str, **headers: str) -> Response:
     return Response(status, {"content-type": "text/plain; charset=utf-8", **headers}, f"{text}\n".encode())
 
 
-def _context() -> ssl.SSLContext:
+def _make_tls_context() -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     return context
@@ -326,18 +328,18 @@ class ClientAuthority:
     def has_changed(self) -> bool:
         """Whether the file differs from the one that was read last."""
         try:
-            return self._file_stamp() != self._read
+            return self._read_file_stamp() != self._read
         except OSError:
             return False  # another program is replacing the file
 
     def load_into(self, context: ssl.SSLContext) -> None:
         """Trust these CAs. Raises OSError or ValueError."""
-        self._read = self._file_stamp()
+        self._read = self._read_file_stamp()
         context.load_verify_locations(self._file)
         # Optional: API servers send no certificate with conversion requests (kubernetes/kubernetes#131810).
         context.verify_mode = ssl.CERT_OPTIONAL
 
-    def _file_stamp(self) -> tuple[int, int]:
+    def _read_file_stamp(self) -> tuple[int, int]:
         result = self._file.stat()
         return result.st_mtime_ns, result.st_ino
 

@@ -28,7 +28,7 @@ def shorten_document(value: Any) -> Any:
     if isinstance(value, dict):
         result = {name: shorten_document(part) for name, part in value.items()}
         return result | {
-            f"omitted_{name}": count for name, part in value.items() if (count := _omitted(part))
+            f"omitted_{name}": count for name, part in value.items() if (count := _count_omitted_items(part))
         }
     if not isinstance(value, list):
         return value
@@ -38,7 +38,7 @@ def shorten_document(value: Any) -> Any:
     return kept
 
 
-def _omitted(value: Any) -> int:
+def _count_omitted_items(value: Any) -> int:
     """Return the number of items that `shorten_document` drops from a list; 0 for a list of texts, whose last item
     names the number.
     """

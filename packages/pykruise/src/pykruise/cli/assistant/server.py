@@ -42,12 +42,12 @@ def make_assistant_server(session: ToolSession) -> Server[Any]:
     ) -> types.CallToolResult:
         tool = tools.get(params.name)
         if tool is None:
-            return _error_result(f"no tool is named {params.name!r}; available: {', '.join(tools)}")
+            return _build_error_result(f"no tool is named {params.name!r}; available: {', '.join(tools)}")
         async with slots:
             try:
                 document = await call_tool(session, tool, params.arguments or {})
             except (CommandError, KubeError, OSError) as error:
-                return _error_result(said_of(error))
+                return _build_error_result(said_of(error))
         return types.CallToolResult(
             content=[types.TextContent(type="text", text=document["text"])], structured_content=document
         )
@@ -75,7 +75,7 @@ def _describe_tool(tool: AssistantTool) -> types.Tool:
     )
 
 
-def _error_result(text: str) -> types.CallToolResult:
+def _build_error_result(text: str) -> types.CallToolResult:
     return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=True)
 
 

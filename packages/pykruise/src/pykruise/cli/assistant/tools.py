@@ -109,15 +109,15 @@ class AssistantTool(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def input_schema(self) -> Document:
         """JSON schema of the arguments."""
-        return _schema_of(self.arguments)
+        return _build_schema(self.arguments)
 
     @property
     def output_schema(self) -> Document:
         """JSON schema of the answer."""
-        return _schema_of(self.answer)
+        return _build_schema(self.answer)
 
 
-def _schema_of(struct: type[msgspec.Struct]) -> Document:
+def _build_schema(struct: type[msgspec.Struct]) -> Document:
     """The struct's schema with an object at its root, as MCP requires. Its descriptions are the docstrings."""
     _, components = msgspec.json.schema_components([struct], ref_template="#/$defs/{name}")
     types = {cls.__name__: cls for cls in (struct, *_ROWS)}
@@ -179,12 +179,12 @@ async def list_objects(session: ToolSession, arguments: OverviewArguments) -> Ov
     )
     return OverviewAnswer(
         text=format_overview(rows[:MOST_ITEMS], names_namespace=True),
-        objects=[_overview_row(explanation) for explanation in rows[:MOST_ITEMS]],
+        objects=[_build_overview_row(explanation) for explanation in rows[:MOST_ITEMS]],
         omitted=max(len(rows) - MOST_ITEMS, 0),
     )
 
 
-def _overview_row(explanation: Explanation) -> OverviewRow:
+def _build_overview_row(explanation: Explanation) -> OverviewRow:
     first = explanation.waits[0] if explanation.waits else None
     return OverviewRow(
         kind=explanation.kind,
@@ -303,7 +303,10 @@ async def read_events(session: ToolSession, arguments: EventsArguments) -> Event
     async with _select(session, arguments.target, arguments.namespace) as (kubectl, info):
         client = await kubectl.make_client()
         uid = info.document["metadata"].get("uid", "")
-        rows = [_event_row(event) for event in await list_events_about(client, uid, namespace=info.namespace)]
+        rows = [
+            _build_event_row(event)
+            for event in await list_events_about(client, uid, namespace=info.namespace)
+        ]
     kept = rows[-MOST_ITEMS:]
     return EventsAnswer(
         text="\n".join(f"{row.last}  {row.type}  {row.reason}  {row.message}" for row in kept)
@@ -313,7 +316,7 @@ async def read_events(session: ToolSession, arguments: EventsArguments) -> Event
     )
 
 
-def _event_row(event: Document) -> EventRow:
+def _build_event_row(event: Document) -> EventRow:
     series = event.get("series") or {}
     return EventRow(
         type=str(event.get("type") or ""),

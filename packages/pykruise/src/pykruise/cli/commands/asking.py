@@ -120,7 +120,7 @@ def plan(
     code = run(
         run_plan(
             file=file,
-            target=_target(targets),
+            target=_join_target(targets),
             sets=sets,
             namespace=namespace,
             kubeconfig=kubeconfig,
@@ -239,7 +239,7 @@ def simulate(
         feature_gates=feature_gates,
         kubernetes=kubernetes,
     )
-    target = _target(targets)
+    target = _join_target(targets)
     live = (
         SimulatedTarget(
             name=target,
@@ -294,7 +294,7 @@ def mcp(namespace: str | None, kubeconfig: Path | None, context: str | None) -> 
     run(serve_stdio(session))
 
 
-def _target(words: Sequence[str]) -> str | None:
+def _join_target(words: Sequence[str]) -> str | None:
     """Join the words to one target: `clone web` is `clone/web`. Raises UsageError for several targets."""
     if len(words) > 2 or (len(words) == 2 and any("/" in word for word in words)):
         raise click.UsageError(f"{' '.join(words)}: give one object, such as clonesets/web or clone web")

@@ -71,7 +71,7 @@ async def ask_admission(client: Client, resource: Resource, key: Key, document: 
     warnings: dict[str, None] = {}
     heard = client.replace_transport(WarningTransport(client.transport, warnings.setdefault))
     try:
-        wanted = await _dry_run(heard, own, key, there, document)
+        wanted = await _compute_stored_object(heard, own, key, there, document)
         return AdmissionVerdict(
             resource=resource,
             key=key,
@@ -83,7 +83,7 @@ async def ask_admission(client: Client, resource: Resource, key: Key, document: 
         if not _is_refusal(error):
             raise
         if there is not None and any(cause.field == _PATCH for cause in error.causes):
-            error = await _refusal_of_creation(client, own, key, document) or error
+            error = await _find_refusal_of_creation(client, own, key, document) or error
         return AdmissionVerdict(
             resource=resource, key=key, live=live, errors=errors_of(error), warnings=tuple(warnings)
         )
@@ -95,7 +95,7 @@ object.
 """
 
 
-async def _refusal_of_creation(
+async def _find_refusal_of_creation(
     client: Client, resource: Resource, key: Key, document: Document
 ) -> ApiError | None:
     """Return the rejection of a creation of the same object, because its message is short; None if the creation is not
@@ -115,7 +115,7 @@ async def _get_stored(client: Client, resource: Resource, key: Key) -> Document 
         return None
 
 
-async def _dry_run(
+async def _compute_stored_object(
     client: Client, resource: Resource, key: Key, live: Document | None, document: Document
 ) -> Document:
     """Return the object as it would be stored, with defaults. Raises the error with which admission rejects it."""

@@ -58,7 +58,7 @@ def _with_names(wait: Wait, names: str, remedy: str) -> Wait:
 
 def _describe(item: AtWork, pod: Document) -> str:
     """Return the name of the pod or node, and the time when its work began."""
-    since = item.since or _started_at(pod, item.container)
+    since = item.since or _find_start_time(pod, item.container)
     if not since:
         return item.name
     return (
@@ -68,7 +68,7 @@ def _describe(item: AtWork, pod: Document) -> str:
     )
 
 
-def _started_at(pod: Document, container: str) -> str:
+def _find_start_time(pod: Document, container: str) -> str:
     """Return the time at which a container was started; empty if it does not run."""
     for status in _list_statuses(pod):
         if status.get("name") == container:

@@ -128,7 +128,9 @@ def _explain_rivals(autoscalers: Sequence[Document]) -> Wait:
         surplus = free[1:] if len(free) == len(autoscalers) else free
         deleted = " ".join(_name(each) for each in surplus[:MOST_NAMED])
         kept = _with_creator(next(each for each in autoscalers if each not in surplus))
-        remedy = f"keep one of them, such as {kept} (kubectl delete hpa -n {_namespace(free[0])} {deleted})"
+        remedy = (
+            f"keep one of them, such as {kept} (kubectl delete hpa -n {_read_namespace(free[0])} {deleted})"
+        )
     return Wait(
         code=Code.TWO_AUTOSCALERS,
         words=f"HorizontalPodAutoscalers {names} set spec.replicas of the same object, {result}",
@@ -149,7 +151,7 @@ def _explain_one(autoscaler: Document, document: Document) -> Wait:
     """Return the wait of a workload that one autoscaler scales."""
     what, edit = (
         _with_creator(autoscaler),
-        f"kubectl edit hpa -n {_namespace(autoscaler)} {_name(autoscaler)}",
+        f"kubectl edit hpa -n {_read_namespace(autoscaler)} {_name(autoscaler)}",
     )
     limits = _describe_limits(autoscaler)
     creator = controller_of(autoscaler)
@@ -177,7 +179,9 @@ def _explain_wrong_group(autoscaler: Document, resource: Resource) -> Wait:
     """Return the wait of a workload whose autoscaler cannot scale, because scaleTargetRef has the wrong API group."""
     version = str(_target_of(autoscaler).get("apiVersion") or "")
     body = f'{{"spec":{{"scaleTargetRef":{{"apiVersion":"{resource.api_version}"}}}}}}'
-    command = f"kubectl patch hpa -n {_namespace(autoscaler)} {_name(autoscaler)} --type=merge -p '{body}'"
+    command = (
+        f"kubectl patch hpa -n {_read_namespace(autoscaler)} {_name(autoscaler)} --type=merge -p '{body}'"
+    )
     return Wait(
         code=Code.NO_EFFECT,
         words=f"{_with_creator(autoscaler)} does not scale the object: its spec.scaleTargetRef.apiVersion is"
@@ -204,7 +208,7 @@ def _name(autoscaler: Document) -> str:
     return str(autoscaler["metadata"]["name"])
 
 
-def _namespace(autoscaler: Document) -> str:
+def _read_namespace(autoscaler: Document) -> str:
     return str(autoscaler["metadata"]["namespace"])
 
 

@@ -99,7 +99,7 @@ def cause_of(
         return WaitCause(
             code=Code.NODE_LOST,
             words=f"its node {node} does not answer",
-            since=_transition_time(_find_condition(pod, "Ready")),
+            since=_parse_transition_time(_find_condition(pod, "Ready")),
             remedy=f"bring {node} back, or delete the node{_REPLACED if node not in returns_to else ''}",
         )
     obstacle = blocker_of(
@@ -207,7 +207,7 @@ def _add_details(
         origin=find_container_origin(view.annotations, obstacle.container),
     )
     match obstacle.code:
-        case Code.IMAGE_PULL if message := _waiting_message(pod):
+        case Code.IMAGE_PULL if message := _find_waiting_message(pod):
             return msgspec.structs.replace(given, words=f"{given.words}: {message}")
         case Code.CONTAINER_FAILS:
             return _explain_failure(given, pod, view, correction)
@@ -217,7 +217,7 @@ def _add_details(
             return msgspec.structs.replace(given, words=words, since=view.created_at)
         case Code.UNSCHEDULABLE | Code.UNBOUND_CLAIMS | Code.SCHEDULING_GATED:
             return msgspec.structs.replace(
-                given, since=_transition_time(_find_condition(pod, "PodScheduled"))
+                given, since=_parse_transition_time(_find_condition(pod, "PodScheduled"))
             )
         case Code.MIN_READY_SECONDS:
             until = format_time((view.ready_since or 0.0) + min_ready_s)
@@ -226,15 +226,17 @@ def _add_details(
         case Code.STARTING if view.node_name:
             return msgspec.structs.replace(given, words=f"starts on {view.node_name}")
         case Code.READINESS_GATE:
-            return msgspec.structs.replace(given, since=_transition_time(_find_condition(pod, "Ready")))
+            return msgspec.structs.replace(given, since=_parse_transition_time(_find_condition(pod, "Ready")))
         case Code.NOT_READY:
-            return _not_ready(given, pod, view, correction, now=now)
+            return _explain_unready(given, pod, view, correction, now=now)
         case _:
             return given
 
 
-def _waiting_message(pod: Document) -> str:
-    messages = ((container.get("state") or {}).get("waiting") or {} for container in _container_statuses(pod))
+def _find_waiting_message(pod: Document) -> str:
+    messages = (
+        (container.get("state") or {}).get("waiting") or {} for container in _list_container_statuses(pod)
+    )
     return next((str(message["message"]) for message in messages if message.get("message")), "")
 
 
@@ -243,7 +245,7 @@ def _explain_failure(given: WaitCause, pod: Document, view: PodView, correction:
 
     Containers that are not ready come first: a container that crashed once and runs again is not the cause.
     """
-    for container in sorted(_container_statuses(pod), key=lambda status: bool(status.get("ready"))):
+    for container in sorted(_list_container_statuses(pod), key=lambda status: bool(status.get("ready"))):
         state, name = container.get("state") or {}, container.get("name")
         ended = state.get("terminated") or (container.get("lastState") or {}).get("terminated") or {}
         if ended.get("exitCode"):
@@ -265,15 +267,15 @@ def _explain_failure(given: WaitCause, pod: Document, view: PodView, correction:
     return given
 
 
-def _not_ready(
+def _explain_unready(
     given: WaitCause, pod: Document, view: PodView, correction: Correction, *, now: Instant
 ) -> WaitCause:
     if any(
         ((container.get("state") or {}).get("terminated") or {}).get("exitCode")
-        for container in _container_statuses(pod)
+        for container in _list_container_statuses(pod)
     ):
         return _explain_failure(given, pod, view, correction)
-    since = _transition_time(_find_condition(pod, "Ready"))
+    since = _parse_transition_time(_find_condition(pod, "Ready"))
     if find_unended(view) is not None:
         return msgspec.structs.replace(given, since=since)
     unready = unready_containers(view)
@@ -298,13 +300,13 @@ def _not_ready(
 def _find_first_probe_time(pod: Document, view: PodView, container: str) -> Instant | None:
     """Return the time of the first probe of a running container; None if it is probed from its start."""
     delay_s = find_probe_delay(view, container)
-    statuses = (item for item in _container_statuses(pod) if item.get("name") == container)
+    statuses = (item for item in _list_container_statuses(pod) if item.get("name") == container)
     state = next((item.get("state") or {} for item in statuses), {})
     started = (state.get("running") or {}).get("startedAt")
     return parse_time(started) + delay_s if delay_s and started else None
 
 
-def _container_statuses(pod: Document) -> Iterator[Mapping[str, Any]]:
+def _list_container_statuses(pod: Document) -> Iterator[Mapping[str, Any]]:
     status = pod.get("status") or {}
     yield from status.get("initContainerStatuses") or ()
     yield from status.get("containerStatuses") or ()
@@ -316,6 +318,6 @@ def _find_condition(pod: Document, kind: str) -> Mapping[str, Any]:
     return condition
 
 
-def _transition_time(condition: Mapping[str, Any]) -> Instant | None:
+def _parse_transition_time(condition: Mapping[str, Any]) -> Instant | None:
     time = condition.get("lastTransitionTime")
     return parse_time(time) if time else None

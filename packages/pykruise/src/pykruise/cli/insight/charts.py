@@ -27,7 +27,9 @@ def draw_terminal_chart(played: Played, *, width: int = _WIDTH) -> list[str]:
         cells: list[str] = []
         extremes: list[int] = []
         for column in range(width):
-            seen = _samples_between(played.samples, end_s * column / width, end_s * (column + 1) / width)
+            seen = _select_samples_between(
+                played.samples, end_s * column / width, end_s * (column + 1) / width
+            )
             number = worst([value(sample) for sample in seen])
             extremes.append(number)
             cells.append(_BLOCKS[-(-number * (len(_BLOCKS) - 1) // top)])
@@ -62,7 +64,7 @@ def _in_subset(name: str, sample: Sample) -> int:
     return sample.subsets.get(name, 0)
 
 
-def _samples_between(samples: Sequence[Sample], begin_s: float, end_s: float) -> list[Sample]:
+def _select_samples_between(samples: Sequence[Sample], begin_s: float, end_s: float) -> list[Sample]:
     """Return the samples that were valid at some moment between `begin_s` and `end_s`."""
     seen = [sample for sample in samples if begin_s < sample.at_s < end_s]
     before = [sample for sample in samples if sample.at_s <= begin_s]
@@ -181,7 +183,7 @@ class _Picture:
             y = self._to_point(0, number)[1]
             axes.append(f'<text x="{_MARGIN - 8}" y="{y}" text-anchor="end">{number}</text>')
         for part in range(5):
-            x, label = self._to_point(self._end_s * part / 4, 0)[0], _tick_label(self._end_s * part / 4)
+            x, label = self._to_point(self._end_s * part / 4, 0)[0], _format_tick(self._end_s * part / 4)
             axes.append(f'<text x="{x}" y="{_SIZE[1] - _MARGIN + 16}" text-anchor="middle">{label}</text>')
         middle_x, middle_y = _MARGIN + self._width / 2, _MARGIN + self._height / 2
         return [
@@ -201,7 +203,7 @@ class _Picture:
         return result
 
 
-def _tick_label(seconds: float) -> str:
+def _format_tick(seconds: float) -> str:
     """Format a time of the axis, with tenths of a second where whole seconds would be wrong."""
     if seconds >= 60 or seconds == int(seconds):
         return format_short_duration(seconds)

@@ -85,7 +85,7 @@ async def add_children(
         inner = await _read_waits(client, child, explain, sight.snapshot.now)
         causes = [wait for wait in inner if wait.code in (_CAUSES | own) - limits]
         if child.has_failed:
-            waits.append(_failure_of(child, causes))
+            waits.append(_explain_failed_child(child, causes))
         else:
             stuck += ((child, wait) for wait in causes)
             if not any(wait.code in _CAUSES for wait in causes):
@@ -98,7 +98,7 @@ async def add_children(
     phase = with_waits_of_children(explanation.phase, said)
     explained = said | _DETAILED if stuck and not free else said
     own_waits = [wait for wait in explanation.waits if wait.code not in explained]
-    merged = rank_waits([*waits, *(_after_cause(wait) if stuck else wait for wait in own_waits)])
+    merged = rank_waits([*waits, *(_put_remedy_after_cause(wait) if stuck else wait for wait in own_waits)])
     verdict = "terminating" if is_deleting else _VERDICTS.get(phase, "waiting")
     return msgspec.structs.replace(explanation, waits=merged, phase=phase, verdict=verdict)
 
@@ -157,7 +157,7 @@ async def _read_deleted_failure(client: Client, sight: Sight) -> Sequence[Wait]:
     ]
 
 
-def _after_cause(wait: Wait) -> Wait:
+def _put_remedy_after_cause(wait: Wait) -> Wait:
     """Return a parent's own wait, to be shown after the cause of a child that does not work. If children use up a limit
     of the parent, the new remedy is to correct this cause: a higher limit would not help.
     """
@@ -171,7 +171,7 @@ _LIMITS: Final = frozenset({Code.CHILD_ACTIVE, Code.PARALLELISM, Code.PODS_ACTIV
 """Codes of limits of a parent that children use up."""
 
 
-def _failure_of(child: InsightChild, causes: Sequence[Wait]) -> Wait:
+def _explain_failed_child(child: InsightChild, causes: Sequence[Wait]) -> Wait:
     """Return the wait of a failed child, with its first cause."""
     what = f"{child.resource.kind} {child.key.name} has failed"
     if not causes:
@@ -215,7 +215,7 @@ def _name_causes(causes: Sequence[tuple[InsightChild, Wait]]) -> Iterator[Wait]:
         shared.setdefault(same, []).append((child, wait))
     for pairs in shared.values():
         children, wait = [child for child, _ in pairs], pairs[0][1]
-        named = [_named_after(child, wait) for child in children]
+        named = [_name_child_in_wait(child, wait) for child in children]
         if len(named) > 1 and len({item.remedy for item in named}) == 1:
             what = f"{children[0].resource.kind} {children[0].key.name} and {len(named) - 1} more"
             yield msgspec.structs.replace(named[0], words=f"{wait.words} ({what})")
@@ -223,7 +223,7 @@ def _name_causes(causes: Sequence[tuple[InsightChild, Wait]]) -> Iterator[Wait]:
             yield from named
 
 
-def _named_after(child: InsightChild, wait: Wait) -> Wait:
+def _name_child_in_wait(child: InsightChild, wait: Wait) -> Wait:
     name = f"{child.resource.kind} {child.key.name}"
     remedy = redirect_remedy(child, wait)
     if wait.code == Code.PAUSED:

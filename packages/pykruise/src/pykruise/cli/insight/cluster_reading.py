@@ -228,7 +228,7 @@ async def find_claim_problems(
         document["metadata"]["name"]: annotations_of(document).get(_IS_DEFAULT) == "true"
         for document in documents
     }
-    problems = {name: _problem_of(name, claims.get(name), classes) for name in sorted(names)}
+    problems = {name: _find_claim_problem(name, claims.get(name), classes) for name in sorted(names)}
     return {
         name: msgspec.structs.replace(problem, is_of_template=name in claims and is_of_template(claims[name]))
         for name, problem in problems.items()
@@ -239,7 +239,9 @@ async def find_claim_problems(
 _IS_DEFAULT: Final = "storageclass.kubernetes.io/is-default-class"
 
 
-def _problem_of(name: str, claim: Document | None, classes: Mapping[str, bool]) -> ClaimProblem | None:
+def _find_claim_problem(
+    name: str, claim: Document | None, classes: Mapping[str, bool]
+) -> ClaimProblem | None:
     """Return the problem of a PVC; None if it has a volume. `classes`: names of the storage classes, each with whether
     it is the default class.
     """

@@ -48,7 +48,7 @@ def _explain_older_template(sight: Sight) -> Wait | None:
     path = insight.containers if insight is not None else ()
     if not path:
         return None
-    wanted = _containers_by_name(sight, path)
+    wanted = _index_containers_by_name(sight, path)
     differences = [_find_difference(ran, wanted) for _, ran in _list_ran(sight, path[-1])]
     if not differences or not all(differences):
         return None
@@ -56,7 +56,7 @@ def _explain_older_template(sight: Sight) -> Wait | None:
     return Wait(code=Code.JOB_OVER, words=words, remedy=_run_again(path))
 
 
-def _containers_by_name(sight: Sight, path: Sequence[str]) -> dict[Any, Document]:
+def _index_containers_by_name(sight: Sight, path: Sequence[str]) -> dict[Any, Document]:
     """Return the containers of the spec by name, without values that are no containers."""
     stored = get_path(sight.document, *path)
     containers = stored if isinstance(stored, list) else ()
@@ -70,7 +70,7 @@ def _explain_older_pods(sight: Sight) -> Wait | None:
     insight = sight.kind.insight
     if not isinstance(insight, JobInsight):
         return None
-    wanted = _containers_by_name(sight, insight.containers)
+    wanted = _index_containers_by_name(sight, insight.containers)
     differences = {
         name: _find_difference(ran, wanted) for name, ran in _list_ran(sight, insight.containers[-1])
     }
@@ -102,7 +102,9 @@ def _explain_late_change(sight: Sight) -> Wait | None:
     late = [
         entry
         for entry in sight.document["metadata"].get("managedFields") or ()
-        if not entry.get("subresource") and str(entry.get("time") or "") > ended and _writes_unused(entry)
+        if not entry.get("subresource")
+        and str(entry.get("time") or "") > ended
+        and _has_written_unused_fields(entry)
     ]
     if not late:
         return None
@@ -117,7 +119,7 @@ def _explain_late_change(sight: Sight) -> Wait | None:
     )
 
 
-def _writes_unused(entry: Mapping[str, Any]) -> bool:
+def _has_written_unused_fields(entry: Mapping[str, Any]) -> bool:
     """Whether a manager writes a field of the spec that has no effect after the end of the job."""
     fields = {name.removeprefix("f:") for name in get_path(entry, "fieldsV1", "f:spec", default={})}
     return bool(fields - STILL_USED - {"."})

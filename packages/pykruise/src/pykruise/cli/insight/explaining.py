@@ -92,7 +92,7 @@ def explain(
     meta = sight.document["metadata"]
     status: Mapping[str, Any] = plan.status if plan.status is not None else sight.document.get("status") or {}
     all_waits = drop_repeats(
-        rank_waits(_find_waits(sight, plan, status, now, correction or _correction_in(sight)))
+        rank_waits(_find_waits(sight, plan, status, now, correction or _build_correction(sight)))
     )
     is_over = bool(status.get("completionTime"))
     all_waits = explain_named_nodes(all_waits, sight.nodes, is_over=is_over)
@@ -115,8 +115,8 @@ def explain(
         verdict=verdict_of(waits, plan, sight.document, phase),
         phase=phase,
         headline=_describe_state(sight, plan, status),
-        condition=_condition_of(sight.document.get("status") or {}),
-        done=tuple(_finished_lines(sight, plan, status)),
+        condition=_describe_waiting_condition(sight.document.get("status") or {}),
+        done=tuple(_describe_finished(sight, plan, status)),
         waits=waits,
         next=tuple(next_of(plan, waits, is_over=is_over, are_names_known=_are_names_known(sight))),
         rollback_to=find_rollback_number(sight, plan, status),
@@ -149,10 +149,10 @@ def _describe_state(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> str:
     available = f"{counts.available} of {counts.wanted} available"
     if counts.available > counts.wanted:
         available = f"{counts.available} available, {counts.available - counts.wanted} more than wanted"
-    return f"{_pods_have(counts.updated, counts.revision)} (wanted: {goal}), {available}"
+    return f"{_format_pods(counts.updated, counts.revision)} (wanted: {goal}), {available}"
 
 
-def _condition_of(status: Mapping[str, Any]) -> str:
+def _describe_waiting_condition(status: Mapping[str, Any]) -> str:
     for condition in status.get("conditions") or ():
         if condition.get("type") == WAITING and condition.get("status") == "True":
             return f"{condition.get('reason')}: {condition.get('message')}"
@@ -191,7 +191,7 @@ def phase_of(document: Document, waits: Sequence[Wait]) -> Phase:
     return add_waits(shown.progress_of(document).phase, (wait.code for wait in waits))
 
 
-def _finished_lines(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> Iterator[str]:
+def _describe_finished(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> Iterator[str]:
     if not isinstance(sight.kind.insight, WorkloadInsight):
         return
     counts = sight.kind.insight.counts(sight.document, status, plan)
@@ -201,7 +201,7 @@ def _finished_lines(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> Iter
     serving = [pod for pod in new if pod.is_serving]
     if not new:
         return
-    words = f"{_pods_have(len(new), revision)}, and {format_count(len(serving), 'of them serves', 'of them serve')}"
+    words = f"{_format_pods(len(new), revision)}, and {format_count(len(serving), 'of them serves', 'of them serve')}"
     surplus = len(new) - counts.wanted
     if is_per_node(sight.kind) and surplus > 0:
         words += (
@@ -264,7 +264,7 @@ def _find_causes(
     stored = get_path(sight.document, "spec", "template", "metadata", "finalizers")
     finalizers = [name for name in stored if isinstance(name, str)] if isinstance(stored, list) else []
     keeping_old = msgspec.structs.replace(correction, then=KEEPS_OLD_ONE)
-    target = _target_of(sight, plan, status)
+    target = _find_target_hash(sight, plan, status)
     place = _make_placer(sight, plan, status, correction)
     causes: dict[str, WaitCause] = {}
     for pod in pods:
@@ -290,7 +290,7 @@ def _find_causes(
             template_finalizers=finalizers,
         )
         if cause is not None:
-            causes[pod.name] = place(_held_as(cause, pod, held, target), pod, document)
+            causes[pod.name] = place(_add_held_reason(cause, pod, held, target), pod, document)
     return causes
 
 
@@ -322,14 +322,14 @@ def _make_placer(
     return place
 
 
-def _target_of(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> str:
+def _find_target_hash(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> str:
     """Return the hash of the newest revision; empty if the object has no revision."""
     if not isinstance(sight.kind.insight, WorkloadInsight):
         return ""
     return sight.kind.insight.counts(sight.document, status, plan).revision.rpartition("-")[2]
 
 
-def _held_as(cause: WaitCause, pod: PodView, held: Reason | None, target: str) -> WaitCause:
+def _add_held_reason(cause: WaitCause, pod: PodView, held: Reason | None, target: str) -> WaitCause:
     """Return the cause of a pod. If the user's settings prevent the update of a pod with an older template, the remedy
     removes the obstacle, because the newest template may be correct already.
     """
@@ -381,7 +381,7 @@ def _waits_of_object(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> Ite
         yield Wait(code=plan.waiting.code, words=plan.waiting.message, remedy=remedy_of(plan.waiting))
     namespace = meta.get("namespace", "")
     yield from _waits_of_conditions(status, namespace)
-    yield from _failed_writes(sight.document.get("status") or {}, plan, status, namespace)
+    yield from _list_failed_writes(sight.document.get("status") or {}, plan, status, namespace)
     for note in plan.notes:
         if note.reason == "ScaleUpLimited" and not is_zero:
             yield Wait(
@@ -456,7 +456,7 @@ def _waits_of_conditions(status: Mapping[str, Any], namespace: str) -> Iterator[
         reason = condition.get("reason")
         if condition.get("type") in _FAILED and condition.get("status") == "True":
             if reason not in _REPORTED_BY_PODS:
-                yield _failure_of(reason, message, since, namespace)
+                yield _explain_failed_write(reason, message, since, namespace)
         elif condition.get("type") == _SELECTOR_OVERLAP and condition.get("status") == "True":
             remedy = CODES[Code.OTHER_OWNERS].helps
             words = f"{_SELECTOR_OVERLAP}: {cut_remedy(message, remedy)}"
@@ -466,7 +466,7 @@ def _waits_of_conditions(status: Mapping[str, Any], namespace: str) -> Iterator[
             yield Wait(code=Code.DEADLINE, words=words, since=condition.get("lastUpdateTime") or since)
 
 
-def _failed_writes(
+def _list_failed_writes(
     stored: Mapping[str, Any], plan: Plan, status: Mapping[str, Any], namespace: str
 ) -> Iterator[Wait]:
     """Yield a wait for each write that failed at the last attempt, as the stored conditions report. The plan repeats
@@ -482,10 +482,10 @@ def _failed_writes(
         message = str(condition.get("message") or "")
         if is_failure and condition.get("reason") in NOT_WRITTEN and message not in known:
             since = condition.get("lastTransitionTime") or ""
-            yield _failure_of(condition.get("reason"), message, since, namespace)
+            yield _explain_failed_write(condition.get("reason"), message, since, namespace)
 
 
-def _failure_of(reason: Any, message: str, since: str, namespace: str) -> Wait:
+def _explain_failed_write(reason: Any, message: str, since: str, namespace: str) -> Wait:
     """Return the wait for a failure in a condition. `namespace`: of the object."""
     if reason in NOT_WRITTEN:
         return make_refusal_wait(Code(reason), message, namespace=namespace, since=since)
@@ -511,12 +511,12 @@ def _wait_of_skipped(name: str, reason: Reason, down: Sequence[str]) -> Wait:
     )
 
 
-def _pods_have(count: int, revision: str) -> str:
+def _format_pods(count: int, revision: str) -> str:
     named = f"revision {revision}" if revision else "the first revision"
     return f"{format_count(count, 'pod has', 'pods have')} {named}"
 
 
-def _correction_in(sight: Sight) -> Correction:
+def _build_correction(sight: Sight) -> Correction:
     """Return how a user corrects the object's template. While updates are paused, a corrected template reaches no pod,
     so the result also says how to resume them.
     """

@@ -247,10 +247,10 @@ def _describe(
         else {},
         batches=batches,
         are_names_known=find_workload_insight(workload).has_known_names,
-        stays=group_by_reason(_unchanged_pods(sight, wanted, touched, played)) if sight else {},
+        stays=group_by_reason(_list_unchanged_pods(sight, wanted, touched, played)) if sight else {},
         claims_created=tuple(action.name for action in played.actions if action.do == "create claim"),
         claims_deleted=deleted,
-        claims_kept=_claims_kept(sight, played, deleted),
+        claims_kept=_list_kept_claims(sight, played, deleted),
         holds=tuple(_find_obstacles(workload, sight, wanted, played)),
         lowest_available=played.lowest_available,
         pods_before=sum(pod.is_active for pod in before),
@@ -267,7 +267,7 @@ def _find_batches(played: "Played") -> Iterator[OutlookBatch]:
         yield OutlookBatch(number=number, fates=tuple(fates))
 
 
-def _unchanged_pods(
+def _list_unchanged_pods(
     sight: Sight, wanted: Document, touched: set[str], played: "Played"
 ) -> Iterator[tuple[str, str]]:
     """Yield the reason of each pod that does not change, with its name; the last plan has the reason of each pod that
@@ -277,14 +277,14 @@ def _unchanged_pods(
         if not pod.is_active or pod.name in touched:
             continue
         of = next((revision for revision in sight.snapshot.revisions if revision.hash == pod.revision), None)
-        if of is not None and _same_template(of, wanted):
+        if of is not None and _is_same_template(of, wanted):
             yield "it already has the requested state", pod.name
         else:
             reason = played.skipped.get(pod.name)
             yield reason.message if reason is not None else "nothing remained to be done", pod.name
 
 
-def _same_template(revision: RevisionView, wanted: Document) -> bool:
+def _is_same_template(revision: RevisionView, wanted: Document) -> bool:
     return is_same(
         _without_empty_fields(revision.template), _without_empty_fields(wanted["spec"]["template"])
     )
@@ -312,7 +312,7 @@ def _update_methods(
     ways: dict[str, str] = {}
     for name in used:
         old = next((revision for revision in sight.snapshot.revisions if revision.hash == name), None)
-        if old is not None and _same_template(old, wanted):
+        if old is not None and _is_same_template(old, wanted):
             continue
         if strategy.in_place == "never":
             ways[name] = f"recreated: {strategy.recreates_because}"
@@ -375,7 +375,7 @@ def _correct_by_simulation(
     return result
 
 
-def _claims_kept(sight: Sight | None, played: "Played", deleted: Sequence[str]) -> tuple[str, ...]:
+def _list_kept_claims(sight: Sight | None, played: "Played", deleted: Sequence[str]) -> tuple[str, ...]:
     if sight is None:
         return ()
     gone = {action.name for action in played.actions if action.do == "delete"}
@@ -415,7 +415,7 @@ def _find_obstacles(workload: Kind, sight: Sight | None, wanted: Document, playe
                 len(down), "pod does not serve now and counts", "pods do not serve now and count"
             )
             yield f"{not_served} against maxUnavailable: {_join_names(down)}"
-    gates = _foreign_gates(wanted)
+    gates = _list_foreign_gates(wanted)
     if gates and any(action.do == "create" for action in played.actions):
         yield f"new pods wait for their readiness gates {', '.join(gates)}, which other controllers must set"
     if (wanted["spec"]["template"].get("spec") or {}).get("schedulingGates"):
@@ -425,7 +425,7 @@ def _find_obstacles(workload: Kind, sight: Sight | None, wanted: Document, playe
             yield str(condition.get("message"))
 
 
-def _foreign_gates(wanted: Document) -> list[str]:
+def _list_foreign_gates(wanted: Document) -> list[str]:
     """Return readiness gates that another controller has to set."""
     gates = (wanted["spec"]["template"].get("spec") or {}).get("readinessGates") or ()
     names = [str(gate.get("conditionType") or "") for gate in gates]

@@ -54,7 +54,7 @@ def _find_batches(plan: Plan, key: Key) -> Iterator[OutlookBatch]:
         chains = [chain for chain in stage.chains if not _is_bookkeeping(chain, key)]
         if chains:
             number += 1
-            yield OutlookBatch(number=number, fates=tuple(_fate_of(chain) for chain in chains))
+            yield OutlookBatch(number=number, fates=tuple(_build_pod_fate(chain) for chain in chains))
 
 
 def _is_bookkeeping(chain: Chain, key: Key) -> bool:
@@ -67,18 +67,18 @@ def _is_of_the_spec(action: Patch) -> bool:
     return not action.subresource and isinstance(action.body, dict) and "spec" in action.body
 
 
-def _fate_of(chain: Chain) -> PodFate:
+def _build_pod_fate(chain: Chain) -> PodFate:
     """Return the write and the name of its object. A random name is valid for this plan only, so the reason of the
     write replaces it.
     """
     step = chain.steps[-1]
-    verb = f"{_verb_of(step.action)} {step.action.resource.kind}"
+    verb = f"{_name_operation(step.action)} {step.action.resource.kind}"
     if chain.has_random_name:
         return PodFate(pod=step.because, do=verb)
     return PodFate(pod=chain.subject or step.action.key.name, do=f"{verb} ({step.because})")
 
 
-def _verb_of(action: Action) -> str:
+def _name_operation(action: Action) -> str:
     match action:
         case Create():
             return "create"

@@ -50,7 +50,7 @@ def drop_harmful_remedies(
     blocked = [wait for wait in waits if wait.code in _IN_PLACE_ONLY]
     if blocked:
         waits = [*blocked, *(wait for wait in waits if wait not in blocked and wait.code not in _LIMITS)]
-    back = _rollback_command(sight, plan, status) if way_back is None else way_back
+    back = _find_rollback_command(sight, plan, status) if way_back is None else way_back
     harmless = put_causes_first(waits, is_of_pods=_selects_pods(sight))
     if not isinstance(sight.kind.insight, WorkloadInsight):
         return harmless
@@ -151,9 +151,9 @@ _OTHERS_CONTINUE: Final = (
 )
 
 
-def _rollback_command(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> str:
+def _find_rollback_command(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> str:
     """Return the command that rolls a workload back; empty when no older revision is stored."""
-    history = _history_of(sight, plan, status)
+    history = _find_history(sight, plan, status)
     if history is None:
         return ""
     meta = sight.document["metadata"]
@@ -175,7 +175,7 @@ def is_paused(sight: Sight) -> bool:
 
 
 def find_rollback_number(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> int:
-    history = _history_of(sight, plan, status)
+    history = _find_history(sight, plan, status)
     if history is None:
         return 0
     revision = find_revision_before(history.revisions, serving=history.serving, current=history.current)
@@ -190,7 +190,7 @@ class _History(msgspec.Struct, frozen=True):
     current: str
 
 
-def _history_of(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> _History | None:
+def _find_history(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> _History | None:
     revisions: Sequence[RevisionView] = getattr(sight.snapshot, "revisions", ())
     if not isinstance(sight.kind.insight, WorkloadInsight) or not revisions:
         return None

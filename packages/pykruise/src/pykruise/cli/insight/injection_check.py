@@ -32,7 +32,7 @@ async def find_refused_origin(client: Client, workload: Document) -> PodOrigin |
     namespace = workload["metadata"].get("namespace", "")
     if not isinstance(template, dict) or not namespace:
         return None
-    pod = _pod_of(workload, template)
+    pod = _build_pod(workload, template)
     try:
         stored = {kind.name: await _list_stored(client, kind, namespace) for kind, _ in _find_origins()}
         refusal = await _try_to_create(client, namespace, pod)
@@ -41,7 +41,7 @@ async def find_refused_origin(client: Client, workload: Document) -> PodOrigin |
         if isinstance(refusal, ForbiddenError):
             return None
         labels = await _read_namespace_labels(client, namespace)
-        return _origin_of_fields([cause.field for cause in refusal.causes], workload, stored, labels)
+        return _find_origin_of_fields([cause.field for cause in refusal.causes], workload, stored, labels)
     except ApiError:
         return None
 
@@ -58,7 +58,7 @@ async def find_refused_additions(
     template = get_path(workload, "spec", "template")
     if origins is None or origins.untraced is None or not isinstance(template, dict):
         return {}
-    namespace, pod = workload["metadata"]["namespace"], _pod_of(workload, template)
+    namespace, pod = workload["metadata"]["namespace"], _build_pod(workload, template)
     changes = (change for change in origins.untraced(workload, pod, [document]) if change[0].field in fields)
     try:
         if await _try_to_create(client, namespace, pod) is not None:
@@ -125,7 +125,7 @@ async def _try_to_create(
     return None
 
 
-def _origin_of_fields(
+def _find_origin_of_fields(
     fields: Sequence[str], workload: Document, stored: Mapping[str, Sequence[Document]], labels: Labels
 ) -> PodOrigin | None:
     origins = (
@@ -162,7 +162,7 @@ async def _list_rejected(
             yield origin, error
 
 
-def _pod_of(owner: Document, template: Document) -> Document:
+def _build_pod(owner: Document, template: Document) -> Document:
     meta = template.get("metadata") or {}
     return {
         "apiVersion": "v1",

@@ -29,7 +29,7 @@ def _is_known(kind: Kind) -> bool:
     return bool(kind.versions) and kind.control is not None
 
 
-def _likely_kinds(name: str) -> Iterator[Kind]:
+def _list_likely_kinds(name: str) -> Iterator[Kind]:
     """Yield the known kind with this singular or plural name; then all known kinds."""
     for folder in (name, name.removesuffix("s")):
         kind = find(folder)
@@ -88,15 +88,15 @@ def find_kind(word: str) -> Kind:
     CommandError.
     """
     said = word.lower()
-    for kind in _likely_kinds(said.partition(".")[0]):
-        if said in _names_of(kind):
+    for kind in _list_likely_kinds(said.partition(".")[0]):
+        if said in _list_names(kind):
             return kind
     plurals = [item.resource.plural for item in list_known_kinds()]
     others = f"; known kinds: {', '.join(plurals)}"
     raise CommandError(f"{word!r} is not a known kind{format_hint(said, plurals, otherwise=others)}")
 
 
-def _names_of(kind: Kind) -> set[str]:
+def _list_names(kind: Kind) -> set[str]:
     plural, singular, group = kind.resource.plural, kind.resource.kind.lower(), kind.resource.group
     return {
         plural,
@@ -110,7 +110,7 @@ def _names_of(kind: Kind) -> set[str]:
 
 def find_kind_of_document(document: Mapping[str, Any]) -> Kind:
     """Return the kind of a manifest. Raises CommandError for an unknown kind."""
-    for kind in _likely_kinds(str(document.get("kind")).lower()):
+    for kind in _list_likely_kinds(str(document.get("kind")).lower()):
         if is_of(kind, document):
             return kind
     name = (document.get("metadata") or {}).get("name")

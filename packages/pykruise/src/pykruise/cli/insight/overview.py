@@ -34,7 +34,12 @@ def format_overview(explanations: Sequence[Explanation], *, names_namespace: boo
         for name, explanation in zip(names, ordered, strict=True)
     ]
     return "\n".join(
-        [_count_line(ordered), "", *lines, *_details_lines(ordered[0], names_namespace=names_namespace)]
+        [
+            _count_line(ordered),
+            "",
+            *lines,
+            *_format_details_command(ordered[0], names_namespace=names_namespace),
+        ]
     )
 
 
@@ -82,7 +87,7 @@ def _in_brief(explanation: Explanation) -> str:
     return words if len(words) <= MOST_WORDS else f"{words[: MOST_WORDS - 1]}…"
 
 
-def _details_lines(first: Explanation, *, names_namespace: bool) -> list[str]:
+def _format_details_command(first: Explanation, *, names_namespace: bool) -> list[str]:
     """Return the command that shows details of the first row, when that object needs action."""
     if not first.phase.needs_a_person:
         return []

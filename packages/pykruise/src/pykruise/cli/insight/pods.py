@@ -95,7 +95,7 @@ async def look_at_pod(
     view = project_pod(raw)
     named = budget_name_of(view)
     sights: dict[str, BudgetSight] = {}
-    for budget in await _budgets_for(client, view, named):
+    for budget in await _list_possible_budgets(client, view, named):
         sights[budget.name] = await look_at(client, budget.key, now=now, settings=settings)
     disruption = await read_disruption_budgets(client, key.namespace)
     disruption = [entry for entry in disruption if make_selection(entry)(view)]
@@ -107,7 +107,7 @@ async def look_at_pod(
         meant_by=sorted(name for name, sight in sights.items() if key.name in sight.pods),
         disruption=disruption,
         unhealthy=await _read_unhealthy(client, disruption[0], view)
-        if len(disruption) == 1 and not _allowed_disruptions(disruption[0])
+        if len(disruption) == 1 and not _count_allowed_disruptions(disruption[0])
         else {},
         surging=await find_surging_owner(view, LiveBudgets(lambda: client, clock=lambda: now))
         if named
@@ -132,7 +132,7 @@ async def _read_unhealthy(client: Client, budget: Document, pod: PodView) -> Map
     }
 
 
-async def _budgets_for(client: Client, pod: PodView, named: str) -> list[BudgetView]:
+async def _list_possible_budgets(client: Client, pod: PodView, named: str) -> list[BudgetView]:
     """Return budgets whose selector or target may match the pod, and the budget that the pod names."""
     try:
         listed = await client.list(POD_UNAVAILABLE_BUDGETS, pod.namespace)
@@ -159,8 +159,8 @@ def explain_pod(sight: PodSight) -> Explanation:
         kind="Pod",
         namespace=meta["namespace"],
         name=meta["name"],
-        verdict=_verdict(pod, answers, waits),
-        phase=_phase_of(sight, answers, waits),
+        verdict=_choose_verdict(pod, answers, waits),
+        phase=_choose_phase(sight, answers, waits),
         headline=_describe_coverage(sight),
         done=of_budget.done if of_budget is not None else (),
         waits=waits,
@@ -168,7 +168,7 @@ def explain_pod(sight: PodSight) -> Explanation:
     )
 
 
-def _verdict(pod: PodView, answers: dict[Operation, str], waits: Sequence[Wait]) -> str:
+def _choose_verdict(pod: PodView, answers: dict[Operation, str], waits: Sequence[Wait]) -> str:
     if pod.is_deleting:
         return "terminating"
     is_held = _REFUSED in answers.values() or any(wait.code == Code.EVICTION_BUDGET for wait in waits)
@@ -179,7 +179,7 @@ def _verdict(pod: PodView, answers: dict[Operation, str], waits: Sequence[Wait])
     )
 
 
-def _phase_of(sight: PodSight, answers: dict[Operation, str], waits: Sequence[Wait]) -> Phase:
+def _choose_phase(sight: PodSight, answers: dict[Operation, str], waits: Sequence[Wait]) -> Phase:
     pod = sight.view
     own = {wait.code for wait in waits if pod.name in wait.pods}
     is_late = pod.ends_at is not None and is_overdue(pod.ends_at, now=sight.now)
@@ -190,7 +190,7 @@ def _phase_of(sight: PodSight, answers: dict[Operation, str], waits: Sequence[Wa
     needs_a_person = bool(own & NEEDS_A_PERSON) or (is_kept and not pod.is_deleting)
     if needs_a_person and (is_late or not pod.is_deleting):
         return Phase.DEGRADED
-    return Phase.HEALTHY if _verdict(pod, answers, waits) == "done" else Phase.PROGRESSING
+    return Phase.HEALTHY if _choose_verdict(pod, answers, waits) == "done" else Phase.PROGRESSING
 
 
 def _describe_coverage(sight: PodSight) -> str:
@@ -228,7 +228,7 @@ def _own_waits(sight: PodSight) -> Iterator[Wait]:
         yield Wait(code=Code.OTHER_BUDGET, words=words, pods=(pod.name,), remedy=remedy)
     if doubles := find_doubles(sight.disruption, [pod]):
         yield from doubles.values()
-    elif sight.disruption and pod.has_ready_condition and not _allowed_disruptions(sight.disruption[0]):
+    elif sight.disruption and pod.has_ready_condition and not _count_allowed_disruptions(sight.disruption[0]):
         used_up = list(_find_unhealthy_waits(sight))
         yield _wait_for_disruption_budget(sight.disruption[0], pod, used_up)
         covered = sight.budget.pods if sight.budget is not None else {}
@@ -304,11 +304,11 @@ def _is_eviction_refused(sight: PodSight) -> bool:
     if len(sight.disruption) > 1:
         return True
     return sight.view.has_ready_condition and any(
-        not _allowed_disruptions(entry) for entry in sight.disruption
+        not _count_allowed_disruptions(entry) for entry in sight.disruption
     )
 
 
-def _allowed_disruptions(budget: Document) -> int:
+def _count_allowed_disruptions(budget: Document) -> int:
     return int((budget.get("status") or {}).get("disruptionsAllowed") or 0)
 
 

@@ -97,10 +97,10 @@ async def look_at(
 ) -> BudgetSight:
     """Read one budget. Raises NotFoundError when it does not exist, and the error of a read that is denied."""
     document = decode(await client.get(POD_UNAVAILABLE_BUDGETS, key.namespace, key.name))
-    return await _sight_of(client, document, now=now, settings=settings)
+    return await _build_sight(client, document, now=now, settings=settings)
 
 
-async def _sight_of(
+async def _build_sight(
     client: Client, document: Document, *, now: Instant, settings: ManagerSettings | None
 ) -> BudgetSight:
     sight = await look_at_document(client, KIND, document, now=now, settings=settings)
@@ -189,19 +189,19 @@ def explain_budget(sight: BudgetSight) -> Explanation:
         namespace=meta["namespace"],
         name=meta["name"],
         verdict=verdict_of(waits, plan, sight.document),
-        phase=_phase_of(sight, waits),
+        phase=_choose_phase(sight, waits),
         headline=_describe_sight(sight, computed),
         done=tuple(_record_lines(sight.snapshot, computed)),
         waits=waits,
         next=(
-            *_free_again_lines(sight.snapshot, computed),
+            *_describe_next_disruption(sight.snapshot, computed),
             *(() if sight.doubles else map(describe_disruption_budget, sight.disruption)),
             *next_of(plan, waits),
         ),
     )
 
 
-def _phase_of(sight: BudgetSight, waits: Sequence[Wait]) -> Phase:
+def _choose_phase(sight: BudgetSight, waits: Sequence[Wait]) -> Phase:
     """Return the phase. Pods with two PodDisruptionBudgets are never evicted, whatever this budget allows."""
     phase = phase_of(sight.document, waits)
     return Phase.DEGRADED if sight.doubles and phase in OPEN else phase
@@ -329,10 +329,10 @@ def _find_waits(sight: BudgetSight, plan: Plan, computed: ComputedBudget | None)
         )
     for name, reason in plan.skipped.items() if takeover is None else ():
         yield Wait(code=reason.code, words=reason.message, pods=(name,), remedy=remedy_of(reason))
-    yield from _unavailable_pods(sight)
+    yield from _list_unavailable_pods(sight)
     yield from sight.doubles.values()
     if computed is not None:
-        yield from _waiting_pods(sight, computed)
+        yield from _list_waiting_pods(sight, computed)
 
 
 def _make_exemption_wait(sight: BudgetSight, reason: Reason) -> Wait:
@@ -356,7 +356,7 @@ _MOST_IN_COMMAND: Final = 10
 """Maximum number of pods that a command names."""
 
 
-def _unavailable_pods(sight: BudgetSight) -> Iterator[Wait]:
+def _list_unavailable_pods(sight: BudgetSight) -> Iterator[Wait]:
     """Yield unavailable pods, which use up the budget, with the cause."""
     snapshot = sight.snapshot
     for pod in snapshot.pods:
@@ -369,7 +369,7 @@ def _unavailable_pods(sight: BudgetSight) -> Iterator[Wait]:
             yield Wait(code=Code.UPDATING_IN_PLACE, words="its update is still under way", pods=(pod.name,))
 
 
-def _waiting_pods(sight: BudgetSight, computed: ComputedBudget) -> Iterator[Wait]:
+def _list_waiting_pods(sight: BudgetSight, computed: ComputedBudget) -> Iterator[Wait]:
     """Yield pods that wait for the budget."""
     total, desired = computed.status["totalReplicas"], computed.status["desiredAvailable"]
     opening = describe_opening(sight.snapshot.budget)
@@ -387,7 +387,7 @@ def _waiting_pods(sight: BudgetSight, computed: ComputedBudget) -> Iterator[Wait
         yield Wait(code=code, words=words, pods=(name,), remedy=remedy)
 
 
-def _free_again_lines(snapshot: BudgetSnapshot, computed: ComputedBudget | None) -> Iterator[str]:
+def _describe_next_disruption(snapshot: BudgetSnapshot, computed: ComputedBudget | None) -> Iterator[str]:
     """Yield the condition under which the budget allows further operations."""
     if computed is None or computed.status["unavailableAllowed"] or not computed.status["desiredAvailable"]:
         return
@@ -420,7 +420,7 @@ async def forecast_budget(
     verdict = await ask_admission(client, POD_UNAVAILABLE_BUDGETS, key, document)
     if verdict.wanted is None:
         return Outlook(**verdict.about)
-    sight = await _sight_of(client, verdict.wanted, now=now, settings=settings)
+    sight = await _build_sight(client, verdict.wanted, now=now, settings=settings)
     plan = plan_budget(sight.snapshot)
     fates = tuple(
         PodFate(pod=chain.subject, do=f"assign to the budget: {step.because}")

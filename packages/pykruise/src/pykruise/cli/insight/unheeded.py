@@ -34,7 +34,7 @@ async def add_unheeded(
     """Return the explanation of an object with the settings that have no effect."""
     if isinstance(insight, WorkloadInsight):
         waits = [wait async for wait in _find_unheeded(client, document)]
-        if insight.has_known_names and _chooses_nodes(document):
+        if insight.has_known_names and _has_node_choice(document):
             bindings = await list_bindings(client, explanation.namespace)
             waits += _find_overridden(document, bindings)
     elif insight.bindings is not None:
@@ -75,7 +75,7 @@ def _template_of(workload: Document) -> Mapping[str, Any]:
     return template
 
 
-def _chooses_nodes(workload: Document) -> bool:
+def _has_node_choice(workload: Document) -> bool:
     return not _template_of(workload).keys().isdisjoint({"nodeSelector", "affinity"})
 
 

@@ -270,7 +270,7 @@ def _plan_lines(move: _Move) -> Iterator[str]:
     yield f"  2. {move.old} is deleted; its pods{beside} stay"
     yield f"  3. {move.new} is created with updateStrategy OnDelete, so that no pod is replaced"
     yield f"  4. the new object adopts {shown or 'nothing, because there are no pods'}"
-    yield f"  5. when all pods have the new revision, {move.new} gets its updateStrategy: {_strategy_text(move.made)}"
+    yield f"  5. when all pods have the new revision, {move.new} gets its updateStrategy: {_format_strategy(move.made)}"
     for path in move.made.lost:
         yield f"not carried over: {path}, which {move.target} does not have"
     for name in move.scalers:
@@ -279,7 +279,7 @@ def _plan_lines(move: _Move) -> Iterator[str]:
     yield f"to undo this: {move.way_back}"
 
 
-def _strategy_text(made: Counterpart) -> str:
+def _format_strategy(made: Counterpart) -> str:
     strategy = made.document["spec"]["updateStrategy"]
     fields = ", ".join(f"{name} {value}" for name, value in (strategy.get("rollingUpdate") or {}).items())
     return f"{strategy['type']} ({fields})" if fields else str(strategy["type"])

@@ -109,8 +109,8 @@ def describe_lines(
         )
     with suppress(KubectlError):
         yield from _pair_lines("Status", [status_of(info.document).line])
-    yield from _spec_lines(info.document)
-    yield from _condition_lines(info.document)
+    yield from _format_spec(info.document)
+    yield from _format_conditions(info.document)
     if revisions:
         counts = Counter(map(revision_of, pods))
         rows = [
@@ -122,10 +122,10 @@ def describe_lines(
             ]
             for revision in revisions
         ]
-        yield from _table_lines("Revisions", ["NUMBER", "NAME", "PODS", "CHANGE-CAUSE"], rows)
+        yield from _format_titled_table("Revisions", ["NUMBER", "NAME", "PODS", "CHANGE-CAUSE"], rows)
     if pods:
-        yield from _table_lines("Pods", _POD_HEAD, [_pod_row(pod, now) for pod in pods])
-    yield from _event_lines(events, now)
+        yield from _format_titled_table("Pods", _POD_HEAD, [_build_pod_row(pod, now) for pod in pods])
+    yield from _format_events(events, now)
 
 
 _POD_HEAD: Final = ["NAME", "READY", "STATUS", "REVISION", "NODE", "RESTARTS", "AGE"]
@@ -137,12 +137,12 @@ def _pair_lines(title: str, values: Sequence[str]) -> Iterator[str]:
         yield f"{start.ljust(14)}{value}"
 
 
-def _table_lines(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+def _format_titled_table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
     yield f"{title}:"
     yield from (f"  {line}" for line in format_table([head, *rows]))
 
 
-def _spec_lines(document: Mapping[str, Any]) -> Iterator[str]:
+def _format_spec(document: Mapping[str, Any]) -> Iterator[str]:
     spec = document.get("spec") or {}
     plain = {name: value for name, value in spec.items() if isinstance(value, (str, int, bool))}
     for name, value in plain.items():
@@ -163,7 +163,7 @@ def _flatten(value: Mapping[str, Any], path: str = "") -> Iterator[str]:
             yield f"{path}{name}={str(part).lower() if isinstance(part, bool) else part}"
 
 
-def _condition_lines(document: Mapping[str, Any]) -> Iterator[str]:
+def _format_conditions(document: Mapping[str, Any]) -> Iterator[str]:
     conditions = get_path(document, "status", "conditions") or ()
     if not conditions:
         return
@@ -171,10 +171,10 @@ def _condition_lines(document: Mapping[str, Any]) -> Iterator[str]:
         [str(condition.get(name) or "") for name in ("type", "status", "reason", "message")]
         for condition in conditions
     ]
-    yield from _table_lines("Conditions", ["TYPE", "STATUS", "REASON", "MESSAGE"], rows)
+    yield from _format_titled_table("Conditions", ["TYPE", "STATUS", "REASON", "MESSAGE"], rows)
 
 
-def _pod_row(pod: Document, now: float) -> list[str]:
+def _build_pod_row(pod: Document, now: float) -> list[str]:
     meta = pod["metadata"]
     return [
         meta["name"],
@@ -187,7 +187,7 @@ def _pod_row(pod: Document, now: float) -> list[str]:
     ]
 
 
-def _event_lines(events: Sequence[Document], now: float) -> Iterator[str]:
+def _format_events(events: Sequence[Document], now: float) -> Iterator[str]:
     if not events:
         yield from _pair_lines("Events", ["<none>"])
         return
@@ -201,7 +201,7 @@ def _event_lines(events: Sequence[Document], now: float) -> Iterator[str]:
         ]
         for event in events
     ]
-    yield from _table_lines("Events", ["TYPE", "REASON", "AGE", "COUNT", "MESSAGE"], rows)
+    yield from _format_titled_table("Events", ["TYPE", "REASON", "AGE", "COUNT", "MESSAGE"], rows)
 
 
 # ── Rollouts ─────────────────────────────────────────────────────────────────
@@ -268,23 +268,23 @@ def format_rollout(
     yield from _pair_lines("Strategy", ["BlueGreen" if kind == "blueGreen" else "Canary"])
     yield from _pair_lines("Step", [f"{current}/{len(steps)}"])
     for number, step in enumerate(steps, start=1):
-        text = f"  {number}: {_step_text(step)}"
+        text = f"  {number}: {_format_step(step)}"
         if number == current:
             text += f"  ({own.get('currentStepState') or 'not begun'})"
             text = f"{_GREEN}{text}{_PLAIN}" if colours else text
         yield text
-    yield from _traffic_lines(part.get("trafficRoutings") or ())
+    yield from _format_traffic(part.get("trafficRoutings") or ())
     if workload is not None:
-        yield from _workload_lines(workload)
+        yield from _format_workload(workload)
     update = own.get("canaryRevision") or own.get("updatedRevision") or "-"
     yield from _pair_lines("Revision", [f"current {own.get('stableRevision') or '-'}, update {update}"])
-    rows = list(_rollout_pod_rows(pods, own, now, wants_all))
+    rows = list(_build_rollout_pod_rows(pods, own, now, wants_all))
     if rows:
         head = ["NAME", "READY", "BATCH ID", "REVISION", "AGE", "RESTARTS", "STATUS"]
-        yield from _table_lines("Pods", head, rows)
+        yield from _format_titled_table("Pods", head, rows)
 
 
-def _step_text(step: Mapping[str, Any]) -> str:
+def _format_step(step: Mapping[str, Any]) -> str:
     weight = step.get("traffic") or (f"{step['weight']}%" if step.get("weight") is not None else "-")
     replicas = step.get("replicas", "-")
     matches = [
@@ -295,7 +295,7 @@ def _step_text(step: Mapping[str, Any]) -> str:
     return f"replicas {replicas}, traffic {weight}" + (f", matches {', '.join(matches)}" if matches else "")
 
 
-def _traffic_lines(routings: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _format_traffic(routings: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     for routing in routings:
         said = [f"service {routing.get('service')}"]
         if ingress := routing.get("ingress"):
@@ -314,7 +314,7 @@ _NUMBERS: Final = (
 )
 
 
-def _workload_lines(workload: Info) -> Iterator[str]:
+def _format_workload(workload: Info) -> Iterator[str]:
     document = workload.document
     containers = get_path(document, "spec", "template", "spec", "containers") or ()
     yield from _pair_lines("Workload", [workload.short])
@@ -327,7 +327,7 @@ def _workload_lines(workload: Info) -> Iterator[str]:
     yield from _pair_lines("Replicas", [", ".join(numbers)])
 
 
-def _rollout_pod_rows(
+def _build_rollout_pod_rows(
     pods: Sequence[Document], own: Mapping[str, Any], now: float, wants_all: bool
 ) -> Iterator[list[str]]:
     batch, wanted = (

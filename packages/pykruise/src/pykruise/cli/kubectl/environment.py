@@ -181,7 +181,7 @@ async def _list_env(session: Session, infos: Sequence[Info], changes: Environmen
                 session.say(f"# {info.document['kind']} {info.name}, container {container['name']}")
                 problems: set[str] = set()
                 for entry in change_env(container.get("env") or [], changes):
-                    line, problem = await _variable_line(session, info, container, entry)
+                    line, problem = await _format_variable(session, info, container, entry)
                     session.say(line)
                     problems |= {problem} if problem else set()
                 for text in sorted(problems):
@@ -190,7 +190,7 @@ async def _list_env(session: Session, infos: Sequence[Info], changes: Environmen
     return [KubectlError("some references could not be resolved")] if has_failed else []
 
 
-async def _variable_line(
+async def _format_variable(
     session: Session, info: Info, container: Document, entry: Document
 ) -> tuple[str, str]:
     """The line for a variable, and the error of its reference; the error is empty if there is none."""

@@ -44,32 +44,32 @@ def format_errors(errors: Sequence[Exception]) -> str:
     """Lines for standard error, without the last line end."""
     if len(errors) == 1:
         error = errors[0]
-        return _server_error_text(error) or f"error: {_message_of(error)}"
-    return "\n".join(_server_error_text(error) or _line_of(error) for error in errors)
+        return _format_server_error(error) or f"error: {_format_message(error)}"
+    return "\n".join(_format_server_error(error) or _format_error_line(error) for error in errors)
 
 
-def _line_of(error: Exception) -> str:
-    return f"error: {_message_of(error)}" if isinstance(error, ResourceError) else _message_of(error)
+def _format_error_line(error: Exception) -> str:
+    return f"error: {_format_message(error)}" if isinstance(error, ResourceError) else _format_message(error)
 
 
-def _message_of(error: Exception) -> str:
+def _format_message(error: Exception) -> str:
     return str(error) if isinstance(error, KubectlError) else format_one_line(error)
 
 
-def _server_error_text(error: Exception) -> str:
+def _format_server_error(error: Exception) -> str:
     """Error of the API server, formatted as kubectl does; empty if the error has another source."""
     if isinstance(error, UnreachableError):
         return f"error: {format_one_line(error)}; check that the kubeconfig is the right one, and that the cluster runs"
     if not isinstance(error, ApiError):
         return ""
-    if isinstance(error, InvalidError) and (lines := _invalid_text(error)):
+    if isinstance(error, InvalidError) and (lines := _format_invalid_object(error)):
         return lines
     if error.reason:
         return f"Error from server ({error.reason}): {error}"
     return f"Error from server: {error}"
 
 
-def _invalid_text(error: InvalidError) -> str:
+def _format_invalid_object(error: InvalidError) -> str:
     details = error.status.details
     if details is None or not details.kind:
         return ""

@@ -134,7 +134,7 @@ class _Reading:
         if flag is None:
             raise KubectlFlagError(f"unknown flag: --{name}")
         if not equals:
-            value = self._default_value(flag, rest, f"--{name}")
+            value = self._choose_default_value(flag, rest, f"--{name}")
         self._set_value(flag, value)
 
     def read_short(self, text: str, rest: list[str]) -> None:
@@ -150,10 +150,10 @@ class _Reading:
             if letters and not (flag.type == "bool" or flag.alone):
                 self._set_value(flag, letters)
                 return
-            self._set_value(flag, self._default_value(flag, rest, shown))
+            self._set_value(flag, self._choose_default_value(flag, rest, shown))
 
     @staticmethod
-    def _default_value(flag: KubectlFlag, rest: list[str], shown: str) -> str:
+    def _choose_default_value(flag: KubectlFlag, rest: list[str], shown: str) -> str:
         if flag.alone:
             return flag.alone
         if flag.type == "bool":

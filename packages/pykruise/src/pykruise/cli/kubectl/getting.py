@@ -38,7 +38,7 @@ def rows_of(
         [
             *([str(document["metadata"].get("namespace", ""))] if everywhere else []),
             str(document["metadata"]["name"]),
-            *(_cell_text(column.read_cell(document)) for column in columns),
+            *(_format_cell(column.read_cell(document)) for column in columns),
             format_age(document["metadata"].get("creationTimestamp"), now),
         ]
         for document in documents
@@ -46,7 +46,7 @@ def rows_of(
     return [head, *rows]
 
 
-def _cell_text(value: Any) -> str:
+def _format_cell(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -189,9 +189,9 @@ async def _watch_rows(
     with suppress(TimeoutError):
         async with asyncio.timeout(timeout_s or None):
             async for _, rows in watch_rows(session, watched, shown.version):
-                cells = [_cells_of(session, served, shown, row) for row in rows]
+                cells = [_build_cells(session, served, shown, row) for row in rows]
                 if not shown.widths and cells:
-                    cells.insert(0, _header_row(session, served, shown))
+                    cells.insert(0, _build_header_row(session, served, shown))
                     widths = tuple(max(len(row[n]) for row in cells) for n in range(len(cells[0])))
                     shown = msgspec.structs.replace(shown, widths=widths)
                 for row in cells:
@@ -199,12 +199,14 @@ async def _watch_rows(
                     session.say("   ".join(padded).rstrip())
 
 
-def _header_row(session: Session, served: ServedResource, shown: _Shown) -> list[str]:
+def _build_header_row(session: Session, served: ServedResource, shown: _Shown) -> list[str]:
     is_wide = session.call.is_on("all-namespaces") and served.resource.namespaced
     return [*(["NAMESPACE"] if is_wide else []), *(name for _, name in shown.columns)]
 
 
-def _cells_of(session: Session, served: ServedResource, shown: _Shown, row: Mapping[str, Any]) -> list[str]:
+def _build_cells(
+    session: Session, served: ServedResource, shown: _Shown, row: Mapping[str, Any]
+) -> list[str]:
     is_wide = session.call.is_on("all-namespaces") and served.resource.namespaced
     cells = row["cells"]
     return [
@@ -233,13 +235,13 @@ async def _say_table(session: Session, served: ServedResource, namespace: str, n
     )
     version = str((result.get("metadata") or {}).get("resourceVersion") or "")
     shown = _Shown(columns=columns, version=version)
-    rows = [_cells_of(session, served, shown, row) for row in result.get("rows") or ()]
+    rows = [_build_cells(session, served, shown, row) for row in result.get("rows") or ()]
     if not rows:
         session.note(
             "No resources found" if not namespace else f"No resources found in {namespace} namespace."
         )
         return shown
-    rows.insert(0, _header_row(session, served, shown))
+    rows.insert(0, _build_header_row(session, served, shown))
     for line in format_table(rows):
         session.say(line)
     widths = tuple(max(len(row[n]) for row in rows) for n in range(len(rows[0])))

@@ -17,7 +17,7 @@ def help_of(command: Command, *, program: str, root: str) -> str:
     parts = [f"{command.short.rstrip('.')}."]
     if command.examples:
         parts.append("Examples:\n" + "\n".join(f"  {root} {example}" for example in command.examples))
-    parts += _command_lists(command)
+    parts += _format_command_lists(command)
     if command.flags:
         parts.append("Options:\n" + format_flags(command.flags))
     usage = command.usage or ("SUBCOMMAND [flags]" if command.children else "[flags]")
@@ -28,7 +28,7 @@ def help_of(command: Command, *, program: str, root: str) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _command_lists(command: Command) -> list[str]:
+def _format_command_lists(command: Command) -> list[str]:
     shown = [child for child in command.children if not child.is_hidden]
     groups = list(dict.fromkeys(command.group for command in shown))
     width = max((len(command.name) for command in shown), default=0) + 2

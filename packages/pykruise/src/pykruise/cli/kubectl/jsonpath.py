@@ -27,7 +27,7 @@ class JsonPath:
     def __init__(self, template: str, *, allow_missing: bool = True) -> None:
         self._template = template if "{" in template else "{" + _add_leading_dot(template) + "}"
         self._allow_missing = allow_missing
-        self._parts = list(_parts(self._template))
+        self._parts = list(_split_template(self._template))
 
     def render(self, document: Any) -> str:
         """Render the template for a document."""
@@ -58,7 +58,7 @@ class JsonPath:
             elif part == "end":
                 raise KubectlError("error parsing jsonpath: not in range, nothing to end")
             else:
-                said += " ".join(_value_text(value) for value in self._evaluate(part, current, root))
+                said += " ".join(_format_value(value) for value in self._evaluate(part, current, root))
         return said
 
     def _evaluate(self, path: str, current: Any, root: Any) -> list[Any]:
@@ -91,7 +91,7 @@ class JsonPath:
                     for inner in self._select_in_brackets(value, match["bracket"], root)
                 ]
             elif match["star"]:
-                values = [inner for value in values for inner in _values_of(value)]
+                values = [inner for value in values for inner in _list_values(value)]
             elif match["field"]:
                 values = self._select_fields(values, re.sub(r"\\(.)", r"\1", match["field"]))
         return values
@@ -110,9 +110,9 @@ class JsonPath:
     def _select_in_brackets(self, value: Any, inside: str, root: Any) -> list[Any]:
         inside = inside.strip()
         if inside == "*":
-            return list(_values_of(value))
+            return list(_list_values(value))
         if inside.startswith("?(") and inside.endswith(")"):
-            return [item for item in _values_of(value) if self._is_true(inside[2:-1], item, root)]
+            return [item for item in _list_values(value) if self._is_true(inside[2:-1], item, root)]
         if inside[:1] in "\"'" and inside:
             names = [_unquote(part.strip()) for part in inside.split(",")]
             return [field for name in names for field in self._select_fields([value], name)]
@@ -126,10 +126,13 @@ class JsonPath:
         if match is None:
             return bool(self._evaluate(condition.strip(), value, root))
         left, operator, right = match.groups()
-        lefts, rights = self._operand_values(left, value, root), self._operand_values(right, value, root)
+        lefts, rights = (
+            self._list_operand_values(left, value, root),
+            self._list_operand_values(right, value, root),
+        )
         return bool(lefts and rights) and _compare(lefts[0], operator, rights[0])
 
-    def _operand_values(self, text: str, value: Any, root: Any) -> list[Any]:
+    def _list_operand_values(self, text: str, value: Any, root: Any) -> list[Any]:
         text = text.strip()
         if text[:1] in ("@", "$", "."):
             return self._walk(text, value, root)
@@ -145,7 +148,7 @@ def _add_leading_dot(template: str) -> str:
     return template if template.startswith((".", "[", "$", "@")) else f".{template}"
 
 
-def _parts(template: str) -> Iterator[tuple[bool, str]]:
+def _split_template(template: str) -> Iterator[tuple[bool, str]]:
     position = 0
     for match in _TOKEN.finditer(template):
         if match.start() > position:
@@ -197,7 +200,7 @@ def _unquote(word: str) -> str:
         raise KubectlError(f"error parsing jsonpath: {word} is not a text") from error
 
 
-def _values_of(value: Any) -> Iterator[Any]:
+def _list_values(value: Any) -> Iterator[Any]:
     if isinstance(value, Mapping):
         yield from value.values()
     elif isinstance(value, list):
@@ -206,7 +209,7 @@ def _values_of(value: Any) -> Iterator[Any]:
 
 def _descend(value: Any) -> Iterator[Any]:
     yield value
-    for inner in _values_of(value):
+    for inner in _list_values(value):
         yield from _descend(inner)
 
 
@@ -235,7 +238,7 @@ def _compare(left: Any, operator: str, right: Any) -> bool:
         return False
 
 
-def _value_text(value: Any) -> str:
+def _format_value(value: Any) -> str:
     match value:
         case str():
             return value

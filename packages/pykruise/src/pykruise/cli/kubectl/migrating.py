@@ -174,21 +174,21 @@ def _parse_kinds(session: Session) -> tuple[_GroupKind, _GroupKind]:
     given, source_word = session.call.arguments, session.call.text("from")
     if len(given) != 1:
         raise KubectlError("exactly one destination kind is required: migrate CloneSet --from Deployment")
-    target = _kind_of(given[0], group=KRUISE)
+    target = _find_group_kind(given[0], group=KRUISE)
     if target is None or all(target != pair for pair, _ in _PAIRS):
         raise KubectlError(
             f"unsupported destination kind {given[0]}: only CloneSet, StatefulSet and DaemonSet"
         )
     if not source_word:
         raise KubectlError('required flag(s) "from" not set')
-    source = _kind_of(source_word, group="apps")
+    source = _find_group_kind(source_word, group="apps")
     if source is None or (target, source) not in _PAIRS:
         wanted = next(f"{kind}.{group}" for pair, (group, kind) in _PAIRS if pair == target)
         raise KubectlError(f"unsupported source kind {source_word} of {given[0]}: only {wanted}")
     return target, source
 
 
-def _kind_of(word: str, *, group: str) -> _GroupKind | None:
+def _find_group_kind(word: str, *, group: str) -> _GroupKind | None:
     name, _, given = word.lower().partition(".")
     kind = _WORDS.get(name)
     return (given or (KRUISE if name in ("asts", "ads", "daemon") else group), kind) if kind else None

@@ -94,12 +94,12 @@ def make_formatter(
         case "jsonpath" | "jsonpath-file" | "jsonpath-as-json":
             from pykruise.cli.kubectl.jsonpath import JsonPath
 
-            path = JsonPath(_template_argument(name, argument), allow_missing=allow_missing)
+            path = JsonPath(_read_template_argument(name, argument), allow_missing=allow_missing)
             return path.as_json if name == "jsonpath-as-json" else path.render
         case "go-template" | "go-template-file" | "template" | "templatefile":
             from pykruise.cli.kubectl.go_template import render
 
-            text = _template_argument(name, argument)
+            text = _read_template_argument(name, argument)
             return lambda document: render(text, document)
     raise KubectlError(
         f'unable to match a printer suitable for the output format "{name}", allowed formats are:'
@@ -107,7 +107,7 @@ def make_formatter(
     )
 
 
-def _template_argument(name: str, argument: str) -> str:
+def _read_template_argument(name: str, argument: str) -> str:
     if not argument:
         raise KubectlError("template format specified but no template given")
     if name not in ("jsonpath-file", "go-template-file", "templatefile"):
@@ -191,35 +191,41 @@ _KEYWORDS: Final = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false
 
 def format_kyaml(document: Any) -> str:
     """KYAML: braces and brackets, double quotes, a comma also after the last item."""
-    return f"---\n{_kyaml_value(document, '')}\n"
+    return f"---\n{_format_kyaml_value(document, '')}\n"
 
 
-def _kyaml_value(value: Any, indent: str) -> str:
+def _format_kyaml_value(value: Any, indent: str) -> str:
     inner = indent + "  "
     match value:
         case dict() if value:
             lines = [
-                f"{inner}{_kyaml_key(key)}: {_kyaml_value(part, inner)},\n" for key, part in value.items()
+                f"{inner}{_format_kyaml_key(key)}: {_format_kyaml_value(part, inner)},\n"
+                for key, part in value.items()
             ]
             return "{\n" + "".join(lines) + indent + "}"
         case dict():
             return "{}"
         case list() if value and isinstance(value[0], dict):
-            return "[" + ", ".join(_kyaml_value(item, indent) for item in value) + "]"
+            return "[" + ", ".join(_format_kyaml_value(item, indent) for item in value) + "]"
         case list() if value:
-            return "[\n" + "".join(f"{inner}{_kyaml_value(item, inner)},\n" for item in value) + indent + "]"
+            return (
+                "[\n"
+                + "".join(f"{inner}{_format_kyaml_value(item, inner)},\n" for item in value)
+                + indent
+                + "]"
+            )
         case list():
             return "[]"
         case str():
-            return _kyaml_text(value, indent)
+            return _format_kyaml_text(value, indent)
     return json.dumps(value)
 
 
-def _kyaml_key(key: str) -> str:
+def _format_kyaml_key(key: str) -> str:
     return key if _is_plain_key(key) and key.lower() not in _KEYWORDS else json.dumps(key, ensure_ascii=False)
 
 
-def _kyaml_text(value: str, indent: str) -> str:
+def _format_kyaml_text(value: str, indent: str) -> str:
     if "\n" not in value:
         return json.dumps(value, ensure_ascii=False)
     lines = value.split("\n")

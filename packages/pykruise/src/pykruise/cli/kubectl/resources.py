@@ -298,14 +298,14 @@ async def read_files(session: Session) -> list[Document]:
     call = session.call
     documents: list[Document] = []
     for name in call.listed("filename"):
-        for source, text in await _texts(session, name):
+        for source, text in await _read_texts(session, name):
             documents += load_documents(text, source=source)
     if folder := call.text("kustomize"):
         documents += load_documents(run_kustomize(folder), source=folder)
     return documents
 
 
-async def _texts(session: Session, name: str) -> list[tuple[str, str]]:
+async def _read_texts(session: Session, name: str) -> list[tuple[str, str]]:
     if name == "-":
         return [("STDIN", session.around.read_stdin())]
     if name.startswith(("http://", "https://")):
@@ -317,14 +317,14 @@ def _read_local(call: CommandCall, name: str) -> list[tuple[str, str]]:
     path = Path(name)
     if not path.exists():
         raise KubectlError(f'the path "{name}" does not exist')
-    paths = _files_in(path, call) if path.is_dir() else [path]
+    paths = _list_files(path, call) if path.is_dir() else [path]
     try:
         return [(str(path), path.read_text("utf-8")) for path in paths]
     except (OSError, UnicodeDecodeError) as error:
         raise KubectlError(f"{name}: {getattr(error, 'strerror', None) or error}") from error
 
 
-def _files_in(folder: Path, call: CommandCall) -> list[Path]:
+def _list_files(folder: Path, call: CommandCall) -> list[Path]:
     listed = folder.rglob("*") if call.is_on("recursive") else folder.iterdir()
     paths = sorted(path for path in listed if path.is_file() and path.suffix in _EXTENSIONS)
     if not paths:

@@ -53,20 +53,20 @@ async def read_revisions(session: Session, info: Info) -> list[Revision]:
     served = mapper.find_in_group("apps", "ReplicaSet" if is_sets else "ControllerRevision")
     if served is None:
         raise KubectlError("the API server serves no revisions (apps/v1)")
-    selector = _selector_of(info, shown)
+    selector = _format_revision_selector(info, shown)
     listed = await list_all(session, served, info.namespace, selector=selector)
     return list_revisions(listed, info, shown)
 
 
 def list_revisions(listed: Iterable[Info], owner: Info, shown: Shown) -> list[Revision]:
     """Revisions of the workload, oldest first."""
-    owned = [info for info in listed if _belongs_to(info, owner, shown)]
+    owned = [info for info in listed if _is_revision_of(info, owner, shown)]
     is_sets = shown.verbs.history == "replicasets"
     revisions = [_from_replica_set(info) if is_sets else _from_controller_revision(info) for info in owned]
     return sorted(revisions, key=lambda revision: revision.number)
 
 
-def _selector_of(info: Info, shown: Shown) -> str:
+def _format_revision_selector(info: Info, shown: Shown) -> str:
     from pykruise.kube.values.selectors import format_label_selector
 
     if shown.verbs.revision_label:
@@ -75,7 +75,7 @@ def _selector_of(info: Info, shown: Shown) -> str:
     return format_label_selector(selector) if selector else ""
 
 
-def _belongs_to(info: Info, owner: Info, shown: Shown) -> bool:
+def _is_revision_of(info: Info, owner: Info, shown: Shown) -> bool:
     if shown.verbs.revision_label:
         labels = info.document["metadata"].get("labels") or {}
         return bool(labels.get(shown.verbs.revision_label) == owner.name)
@@ -148,10 +148,10 @@ def list_differences(old: Any, new: Any) -> list[str]:
 
     An empty field, such as `resources: {}`, is treated like an absent field.
     """
-    return _differences(drop_empty(old), drop_empty(new), "")
+    return _list_differences(drop_empty(old), drop_empty(new), "")
 
 
-def _differences(old: Any, new: Any, path: str) -> list[str]:
+def _list_differences(old: Any, new: Any, path: str) -> list[str]:
     if old == new:
         return []
     if isinstance(old, dict) and isinstance(new, dict):
@@ -159,15 +159,17 @@ def _differences(old: Any, new: Any, path: str) -> list[str]:
         return [
             line
             for name in names
-            for line in _differences(old.get(name), new.get(name), f"{path}.{name}" if path else name)
+            for line in _list_differences(old.get(name), new.get(name), f"{path}.{name}" if path else name)
         ]
     if _is_named(old) and _is_named(new):
         olds, news = ({item["name"]: item for item in listed} for listed in (old, new))
         names = [*olds, *(item for item in news if item not in olds)]
         return [
-            line for name in names for line in _differences(olds.get(name), news.get(name), f"{path}[{name}]")
+            line
+            for name in names
+            for line in _list_differences(olds.get(name), news.get(name), f"{path}[{name}]")
         ]
-    return [f"{path}: {_value_text(old)} → {_value_text(new)}"]
+    return [f"{path}: {_format_value(old)} → {_format_value(new)}"]
 
 
 def _is_named(value: Any) -> bool:
@@ -178,7 +180,7 @@ def _is_named(value: Any) -> bool:
     )
 
 
-def _value_text(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if value is None:
         return "(none)"
     from pykruise.kube.values.go_text import encode_go_json

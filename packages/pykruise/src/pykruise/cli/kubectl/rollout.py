@@ -216,30 +216,30 @@ async def show_history(session: Session) -> list[Error]:
             raise KubectlError("unable to find the specified revision")
         if call.text("output"):
             for revision in [chosen] if chosen else revisions:
-                show(_shown_revision(info, revision))
+                show(_build_shown_revision(info, revision))
             return
         if chosen is None:
             body = format_history_table(revisions)
-            show(info, f"\n{body}{_changes_text(revisions) if call.is_on('diff') else ''}")
+            show(info, f"\n{body}{_format_revision_changes(revisions) if call.is_on('diff') else ''}")
             return
         shown = shown_of(info.document)
         assert shown is not None
         text = "".join(describe_template(template) for template in read_templates(chosen, shown))
         if call.is_on("diff"):
-            text += _changes_text([item for item in revisions if item.number <= number][-2:])
+            text += _format_revision_changes([item for item in revisions if item.number <= number][-2:])
         show(info, f"with revision #{number}\n{text}")
 
     return await run_for_each(session, selection, do)
 
 
-def _shown_revision(info: Info, revision: Revision) -> Info:
+def _build_shown_revision(info: Info, revision: Revision) -> Info:
     """Object for `-o`: the ReplicaSet, or for other kinds the object with that revision's spec."""
     if revision.info.resource.kind == "ReplicaSet":
         return revision.info
     return info.replace_document({**info.document, "spec": {**info.document["spec"], **revision.content}})
 
 
-def _changes_text(revisions: list[Revision]) -> str:
+def _format_revision_changes(revisions: list[Revision]) -> str:
     """Changes of each revision compared with the previous one, as text."""
     said = ""
     for old, new in itertools.pairwise(revisions):
@@ -282,7 +282,7 @@ def target_of(document: Document, revisions: list[Revision], number: int) -> Rev
         return revision
     if is_deployment and _is_in_canary(document) and revisions:
         newest = revisions[-1]
-        is_same = _template_without_hash(newest.content) == _template_without_hash(document["spec"])
+        is_same = _copy_template_without_hash(newest.content) == _copy_template_without_hash(document["spec"])
         return revisions[-2] if is_same and len(revisions) > 1 else newest
     if len(revisions) < 2:
         name = quote_text(document["metadata"]["name"])
@@ -304,7 +304,7 @@ def _is_in_canary(document: Document) -> bool:
     )
 
 
-def _template_without_hash(spec: Mapping[str, Any]) -> Document:
+def _copy_template_without_hash(spec: Mapping[str, Any]) -> Document:
     """The pod template without the hash label of a ReplicaSet."""
     template: Document = deep_copy(spec["template"])
     ((template.get("metadata") or {}).get("labels") or {}).pop("pod-template-hash", None)
@@ -314,15 +314,15 @@ def _template_without_hash(spec: Mapping[str, Any]) -> Document:
 def undo_patch(document: Document, target: Revision, shown: Shown) -> list[dict[str, Any]]:
     """JSON patch that restores a revision completely; empty if the object already has this revision."""
     if shown.verbs.history == "replicasets":
-        template = _template_without_hash(target.content)
-        if template == _template_without_hash(document["spec"]):
+        template = _copy_template_without_hash(target.content)
+        if template == _copy_template_without_hash(document["spec"]):
             return []
         return [
             {"op": "replace", "path": "/spec/template", "value": template},
             {
                 "op": "replace" if document["metadata"].get("annotations") else "add",
                 "path": "/metadata/annotations",
-                "value": _restored_annotations(document, target),
+                "value": _merge_restored_annotations(document, target),
             },
         ]
     if shown.verbs.restored != "spec.template":
@@ -340,7 +340,7 @@ def undo_patch(document: Document, target: Revision, shown: Shown) -> list[dict[
     return [{"op": "replace", "path": "/spec/template", "value": target.content["template"]}]
 
 
-def _restored_annotations(document: Document, target: Revision) -> Document:
+def _merge_restored_annotations(document: Document, target: Revision) -> Document:
     own = document["metadata"].get("annotations") or {}
     theirs = target.info.document["metadata"].get("annotations") or {}
 

@@ -364,7 +364,7 @@ def build_service(document: Document, given: Mapping[str, str]) -> Document:
     labels = _parse_pairs(given["labels"]) if given.get("labels") else dict(meta.get("labels") or {})
     name = given.get("name") or str(meta["name"])[:63]
     spec: Document = {
-        "ports": _service_ports(document, given),
+        "ports": _build_service_ports(document, given),
         "selector": selector,
         **({"type": given["type"]} if given.get("type") else {}),
         **({"externalIPs": [given["external-ip"]]} if given.get("external-ip") else {}),
@@ -392,7 +392,7 @@ def _parse_pairs(text: str) -> dict[str, str]:
     return pairs
 
 
-def _service_ports(document: Document, given: Mapping[str, str]) -> list[Document]:
+def _build_service_ports(document: Document, given: Mapping[str, str]) -> list[Document]:
     known = dict(ports_of(document))
     text = given.get("port") or ",".join(str(port) for port in known)
     if not text:

@@ -54,11 +54,11 @@ def status_of(document: Document, *, revision: int = 0) -> RolloutStatus:
     progress = shown.progress_of(document)
     line = shown.line_of(document, progress)
     if progress.is_over and progress.phase is not Phase.COMPLETED:
-        raise RolloutFailed(_failure_text(shown, document, progress, line))
+        raise RolloutFailed(_format_failure(shown, document, progress, line))
     return RolloutStatus(line, progress)
 
 
-def _failure_text(shown: Shown, document: Document, progress: Progress, line: str) -> str:
+def _format_failure(shown: Shown, document: Document, progress: Progress, line: str) -> str:
     if progress.phase is Phase.FAILED:
         return line
     what = f"{shown.title or shown.kind} {quote_text(document['metadata']['name'])}"

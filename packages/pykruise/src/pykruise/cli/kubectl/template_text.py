@@ -15,10 +15,10 @@ Document = Mapping[str, Any]
 
 def describe_template(template: Document) -> str:
     """Text of a pod template: begins with `Pod Template:`, ends with a line end. A tab separates columns."""
-    return "".join(f"{line}\n" for line in _template_lines(template))
+    return "".join(f"{line}\n" for line in _format_template(template))
 
 
-def _template_lines(template: Document) -> Iterator[str]:
+def _format_template(template: Document) -> Iterator[str]:
     yield "Pod Template:"
     meta, spec = template.get("metadata") or {}, template.get("spec") or {}
     yield from _pair_lines("  Labels:\t", meta.get("labels") or {}, "=")
@@ -27,15 +27,15 @@ def _template_lines(template: Document) -> Iterator[str]:
     if account := spec.get("serviceAccountName"):
         yield f"  Service Account:\t{account}"
     if containers := spec.get("initContainers"):
-        yield from _with_title("  Init Containers", _container_lines(containers))
-    yield from _with_title("  Containers", _container_lines(spec.get("containers") or ()))
-    yield from _with_title("  Volumes", _volume_lines(spec.get("volumes") or ()))
+        yield from _with_title("  Init Containers", _format_containers(containers))
+    yield from _with_title("  Containers", _format_containers(spec.get("containers") or ()))
+    yield from _with_title("  Volumes", _format_volumes(spec.get("volumes") or ()))
     if constraints := spec.get("topologySpreadConstraints"):
         yield from _spread_lines(constraints)
     if priority := spec.get("priorityClassName"):
         yield f"  Priority Class Name:\t{priority}"
     yield from _pair_lines("  Node-Selectors:\t", spec.get("nodeSelector") or {}, "=")
-    yield from _toleration_lines(spec.get("tolerations") or ())
+    yield from _format_tolerations(spec.get("tolerations") or ())
 
 
 def _pair_lines(title: str, values: Mapping[str, str], sign: str) -> Iterator[str]:
@@ -58,7 +58,7 @@ def _spread_lines(constraints: Sequence[Document]) -> Iterator[str]:
         )
 
 
-def _toleration_lines(tolerations: Sequence[Document]) -> Iterator[str]:
+def _format_tolerations(tolerations: Sequence[Document]) -> Iterator[str]:
     if not tolerations:
         yield "  Tolerations:\t<none>"
         return
@@ -87,16 +87,16 @@ def _with_title(title: str, lines: Iterable[str]) -> Iterator[str]:
     yield from result
 
 
-def _container_lines(containers: Sequence[Document]) -> Iterator[str]:
+def _format_containers(containers: Sequence[Document]) -> Iterator[str]:
     for container in containers:
         yield f"   {container.get('name')}:"
         yield f"    Image:\t{container.get('image', '')}"
-        yield from _port_lines(container.get("ports") or ())
+        yield from _format_ports(container.get("ports") or ())
         for name, words in (("Command", container.get("command")), ("Args", container.get("args"))):
             if words:
                 yield f"    {name}:"
                 yield from (f"      {line}" for word in words for line in str(word).split("\n"))
-        yield from _amount_lines(container.get("resources") or {})
+        yield from _format_amounts(container.get("resources") or {})
         for name, field in (
             ("Liveness", "livenessProbe"),
             ("Readiness", "readinessProbe"),
@@ -104,15 +104,15 @@ def _container_lines(containers: Sequence[Document]) -> Iterator[str]:
         ):
             if probe := container.get(field):
                 yield f"    {name}:\t{_probe_text(probe)}"
-        yield from _env_from_lines(container.get("envFrom") or ())
-        yield from _with_title("    Environment", _env_lines(container))
+        yield from _format_env_from(container.get("envFrom") or ())
+        yield from _with_title("    Environment", _format_env(container))
         yield from _with_title("    Mounts", _mount_lines(container.get("volumeMounts") or ()))
         if devices := container.get("volumeDevices"):
             yield "    Devices:"
             yield from (f"      {device['devicePath']} from {device['name']}" for device in devices)
 
 
-def _port_lines(ports: Sequence[Document]) -> Iterator[str]:
+def _format_ports(ports: Sequence[Document]) -> Iterator[str]:
     def text(port: Document, field: str) -> str:
         name = f" ({port['name']})" if port.get("name") else ""
         return f"{port.get(field, 0)}/{port.get('protocol') or 'TCP'}{name}"
@@ -122,7 +122,7 @@ def _port_lines(ports: Sequence[Document]) -> Iterator[str]:
     yield f"    Host Port{many}:\t{', '.join(text(port, 'hostPort') for port in ports) or '<none>'}"
 
 
-def _amount_lines(resources: Document) -> Iterator[str]:
+def _format_amounts(resources: Document) -> Iterator[str]:
     for name in ("limits", "requests"):
         if amounts := resources.get(name):
             yield f"    {name.capitalize()}:"
@@ -148,7 +148,7 @@ def _probe_text(probe: Document) -> str:
     return f"unknown {times}"
 
 
-def _env_from_lines(sources: Sequence[Document]) -> Iterator[str]:
+def _format_env_from(sources: Sequence[Document]) -> Iterator[str]:
     if not sources:
         return
     yield "    Environment Variables from:"
@@ -156,10 +156,10 @@ def _env_from_lines(sources: Sequence[Document]) -> Iterator[str]:
         field, kind = ("configMapRef", "ConfigMap") if source.get("configMapRef") else ("secretRef", "Secret")
         ref = source.get(field) or {}
         prefix = f" with prefix '{source['prefix']}'" if source.get("prefix") else ""
-        yield f"      {ref.get('name')}\t{kind}{prefix}\tOptional: {_bool_text(ref.get('optional'))}"
+        yield f"      {ref.get('name')}\t{kind}{prefix}\tOptional: {_format_bool(ref.get('optional'))}"
 
 
-def _env_lines(container: Document) -> Iterator[str]:
+def _format_env(container: Document) -> Iterator[str]:
     for variable in container.get("env") or ():
         name, source = variable.get("name"), variable.get("valueFrom")
         if not source:
@@ -173,12 +173,12 @@ def _env_lines(container: Document) -> Iterator[str]:
         elif ref := source.get("secretKeyRef"):
             yield (
                 f"      {name}:\t<set to the key '{ref.get('key')}' in secret '{ref.get('name')}'>"
-                f"\tOptional: {_bool_text(ref.get('optional'))}"
+                f"\tOptional: {_format_bool(ref.get('optional'))}"
             )
         elif ref := source.get("configMapKeyRef"):
             yield (
                 f"      {name}:\t<set to the key '{ref.get('key')}' of config map '{ref.get('name')}'>"
-                f"\tOptional: {_bool_text(ref.get('optional'))}"
+                f"\tOptional: {_format_bool(ref.get('optional'))}"
             )
 
 
@@ -205,7 +205,7 @@ def _mount_lines(mounts: Sequence[Document]) -> Iterator[str]:
 # ── volumes ──────────────────────────────────────────────────────────────────
 
 
-def _volume_lines(volumes: Sequence[Document]) -> Iterator[str]:
+def _format_volumes(volumes: Sequence[Document]) -> Iterator[str]:
     for volume in volumes:
         yield f"   {volume.get('name', '')}:"
         yield from (f"    {line}" for line in _describe_volume(volume))
@@ -243,45 +243,45 @@ def _describe_volume(volume: Document) -> Iterable[str]:
         what, fields = _SOURCES[source]
         return (
             f"Type:\t{what}",
-            *(f"{title}:\t{_field_value(value, field, empty)}" for title, field, empty in fields),
+            *(f"{title}:\t{_format_field_value(value, field, empty)}" for title, field, empty in fields),
         )
     match source:
         case "downwardAPI":
             return (
                 "Type:\tDownwardAPI (a volume populated by information about the pod)",
                 "Items:",
-                *(f"  {_item_source(item)} -> {item.get('path')}" for item in value.get("items") or ()),
+                *(f"  {_name_item_source(item)} -> {item.get('path')}" for item in value.get("items") or ()),
             )
         case "projected":
             return (
                 "Type:\tProjected (a volume that contains injected data from multiple sources)",
-                *(line for source in value.get("sources") or () for line in _projection_lines(source)),
+                *(line for source in value.get("sources") or () for line in _format_projection(source)),
             )
     return ("Type:\t<unknown>",) if not value else (f"Type:\t{source}",)
 
 
-def _field_value(value: Document, field: str, empty: Any) -> Any:
-    return _bool_text(value.get(field)) if empty is False else value.get(field, empty)
+def _format_field_value(value: Document, field: str, empty: Any) -> Any:
+    return _format_bool(value.get(field)) if empty is False else value.get(field, empty)
 
 
-def _item_source(item: Document) -> str:
+def _name_item_source(item: Document) -> str:
     if ref := item.get("fieldRef"):
         return str(ref.get("fieldPath"))
     ref = item.get("resourceFieldRef") or {}
     return str(ref.get("resource"))
 
 
-def _projection_lines(source: Document) -> Iterable[str]:
+def _format_projection(source: Document) -> Iterable[str]:
     if (value := source.get("secret")) is not None:
-        return (f"SecretName:\t{value.get('name')}", f"Optional:\t{_bool_text(value.get('optional'))}")
+        return (f"SecretName:\t{value.get('name')}", f"Optional:\t{_format_bool(value.get('optional'))}")
     if source.get("downwardAPI") is not None:
         return ("DownwardAPI:\ttrue",)
     if (value := source.get("configMap")) is not None:
-        return (f"ConfigMapName:\t{value.get('name')}", f"Optional:\t{_bool_text(value.get('optional'))}")
+        return (f"ConfigMapName:\t{value.get('name')}", f"Optional:\t{_format_bool(value.get('optional'))}")
     if (value := source.get("serviceAccountToken")) is not None:
         return (f"TokenExpirationSeconds:\t{value.get('expirationSeconds', 3600)}",)
     return ()
 
 
-def _bool_text(value: Any) -> str:
+def _format_bool(value: Any) -> str:
     return "true" if value else "false"

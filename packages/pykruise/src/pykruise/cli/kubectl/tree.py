@@ -23,12 +23,12 @@ from pykruise.cli.kubectl.flags import KubectlFlag
 from pykruise.cli.kubectl.looking_commands import DESCRIBE, EXEC, GET, IMAGE
 
 
-def _pykruise_command(name: str, short: str) -> Command:
+def _make_pykruise_command(name: str, short: str) -> Command:
     """A command that `pykruise` runs."""
     return Command(name=name, short=short, group="Understand", run="delegate:to_pykruise", takes="pykruise")
 
 
-def _kubectl_command(name: str) -> Command:
+def _make_kubectl_command(name: str) -> Command:
     return Command(
         name=name,
         short="Same as in kubectl",
@@ -54,13 +54,13 @@ ROOT: Final = Command(
         DESCRIBE,
         IMAGE,
         EXEC,
-        _pykruise_command("explain", "Explain why a rollout waits, and what to do"),
-        _pykruise_command("plan", "Show the effects of applying a change"),
-        _pykruise_command("simulate", "Simulate a rollout, a job or a schedule in virtual time"),
-        _pykruise_command("doctor", "Report problems of an installation"),
-        _pykruise_command("dashboard", "Show rollouts and what they wait for, in a browser"),
+        _make_pykruise_command("explain", "Explain why a rollout waits, and what to do"),
+        _make_pykruise_command("plan", "Show the effects of applying a change"),
+        _make_pykruise_command("simulate", "Simulate a rollout, a job or a schedule in virtual time"),
+        _make_pykruise_command("doctor", "Report problems of an installation"),
+        _make_pykruise_command("dashboard", "Show rollouts and what they wait for, in a browser"),
         *(
-            _kubectl_command(name)
+            _make_kubectl_command(name)
             for name in (
                 "apply",
                 "patch",
@@ -136,7 +136,7 @@ def lookup(argv: Sequence[str], root: Command = ROOT) -> tuple[Command, tuple[st
         if word == "--":
             break
         if word.startswith("-"):
-            position += 1 if "=" in word or not _takes_value(word) else 2
+            position += 1 if "=" in word or not _is_flag_with_value(word) else 2
             continue
         child = next(
             (child for child in command.children if word == child.name or word in child.aliases), None
@@ -151,7 +151,7 @@ def lookup(argv: Sequence[str], root: Command = ROOT) -> tuple[Command, tuple[st
     return command, tuple(path), rest
 
 
-def _takes_value(word: str) -> bool:
+def _is_flag_with_value(word: str) -> bool:
     name = word.lstrip("-").replace("_", "-")
     for flag in GLOBAL:
         if (word.startswith("--") and flag.name == name) or (

@@ -116,7 +116,7 @@ def tree_of(info: Info, revisions: Sequence[Revision], pods: Sequence[Document],
         state,
         format_age(document["metadata"].get("creationTimestamp"), now),
     )
-    return Tree(tuple(head), (top, *_revision_lines(revisions, pods, status, now)), is_done)
+    return Tree(tuple(head), (top, *_build_revision_lines(revisions, pods, status, now)), is_done)
 
 
 def phase_of(document: Document) -> Phase:
@@ -163,7 +163,7 @@ def _find_revision(pod: Document, numbers: Mapping[str, int]) -> str:
     return next((text for text in hashes if text in numbers), revision_of(pod))
 
 
-def _revision_lines(
+def _build_revision_lines(
     revisions: Sequence[Revision], pods: Sequence[Document], status: Document, now: float
 ) -> list[Line]:
     groups = groups_of(revisions, pods, status)
@@ -184,11 +184,11 @@ def _revision_lines(
         )
         for count, pod in enumerate(group.pods):
             branch = ("   " if is_last else "│  ") + ("└──" if count == len(group.pods) - 1 else "├──")
-            lines.append(_pod_line(branch, pod, now))
+            lines.append(_build_pod_line(branch, pod, now))
     return lines
 
 
-def _pod_line(branch: str, pod: Document, now: float) -> Line:
+def _build_pod_line(branch: str, pod: Document, now: float) -> Line:
     info = [f"ready:{format_ready_count(pod)}"]
     if restarts := restarts_of(pod):
         info.append(f"restarts:{restarts}")
@@ -232,12 +232,12 @@ def format_tree(tree: Tree, *, colours: bool) -> list[str]:
     for row in rows:
         cells = [cell.ljust(size) for cell, size in zip(row, widths, strict=True)]
         if colours:
-            cells[2] = f"{_colour_of(row[2])}{cells[2]}{_PLAIN}"
+            cells[2] = f"{_choose_colour(row[2])}{cells[2]}{_PLAIN}"
         said.append("".join(cells).rstrip())
     return said
 
 
-def _colour_of(state: str) -> str:
+def _choose_colour(state: str) -> str:
     if state.startswith("✔") or state == "Running":
         return _GREEN
     if any(word in state for word in ("✖", "Err", "BackOff", "Fail", "Invalid", "OOM")):
@@ -259,7 +259,7 @@ async def show_tree(session: Session, arguments: Sequence[str]) -> list[Error]:
         return []
     ends = session.ends
     drawn: list[str] = []
-    async with watch_changes(session, *_parts_to_watch(info)) as changed:
+    async with watch_changes(session, *_list_watched_parts(info)) as changed:
         async for tree in _watch_tree(session, info, changed):
             lines = format_tree(tree, colours=colours)
             if lines != drawn:
@@ -272,7 +272,7 @@ async def show_tree(session: Session, arguments: Sequence[str]) -> list[Error]:
     return []
 
 
-def _parts_to_watch(info: Info) -> Iterator[Watched]:
+def _list_watched_parts(info: Info) -> Iterator[Watched]:
     """Watched objects of the tree: the workload, its revisions and its pods."""
     yield Watched(resource=info.resource, namespace=info.namespace, name=info.name)
     shown, selector = shown_of(info.document), get_path(info.document, "spec", "selector")

@@ -24,7 +24,7 @@ async def check_rights(live: Live) -> Sequence[Finding]:
     try:
         missing = [
             text
-            for result in await asyncio.gather(*(_missing(live, right) for right in rights))
+            for result in await asyncio.gather(*(_list_missing_verbs(live, right) for right in rights))
             for text in result
         ]
     except ForbiddenError as error:
@@ -37,7 +37,7 @@ async def check_rights(live: Live) -> Sequence[Finding]:
     return [make_fine("rbac", f"{ACCOUNT} has all required permissions")]
 
 
-async def _missing(live: Live, right: Right) -> list[str]:
+async def _list_missing_verbs(live: Live, right: Right) -> list[str]:
     """Return a sentence for each verb of a permission that is not granted."""
     resource, _, subresource = right.resource.partition("/")
     result = []

@@ -49,7 +49,7 @@ async def check_images(live: Live) -> Sequence[Finding]:
 
 def find_image_findings(node_images: Sequence[Document], nodes: Sequence[Document]) -> list[Finding]:
     """Return findings about NodeImages and their agents. Pure."""
-    silent = sorted(image["metadata"]["name"] for image in node_images if any(_silent_tags(image)))
+    silent = sorted(image["metadata"]["name"] for image in node_images if any(_list_silent_tags(image)))
     known = {image["metadata"]["name"] for image in node_images}
     bare = sorted(
         node["metadata"]["name"]
@@ -71,7 +71,7 @@ def find_image_findings(node_images: Sequence[Document], nodes: Sequence[Documen
     return findings
 
 
-def _silent_tags(node_image: Document) -> Iterator[bool]:
+def _list_silent_tags(node_image: Document) -> Iterator[bool]:
     for image in (get_path(node_image, "status", "imageStatuses") or {}).values():
         for tag in image.get("tags") or ():
             # An agent that stops trying sets Failed and startTime. If startTime is missing, the controller has set

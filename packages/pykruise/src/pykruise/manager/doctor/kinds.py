@@ -107,7 +107,7 @@ def _check_stanza(name: str, crd: Document, namespace: str) -> list[Finding]:
 
 async def _try_conversion(live: Live) -> list[Finding]:
     """Send a dry run in the version that is not stored, so that the API server calls the conversion webhook."""
-    resource = _converted_cloneset()
+    resource = _find_converted_cloneset()
     if resource is None:
         return []
     try:
@@ -134,7 +134,7 @@ async def _try_conversion(live: Live) -> list[Finding]:
     return [make_fine("conversion", f"{resource.version} is converted")]
 
 
-def _converted_cloneset() -> Resource | None:
+def _find_converted_cloneset() -> Resource | None:
     for crd in build_crds():
         spec = crd["spec"]
         if spec["names"]["kind"] == "CloneSet" and (spec["group"], "CloneSet") in list_conversions():

@@ -42,7 +42,7 @@ def find_slot_findings(leases: Mapping[int, Document | None], *, now: Instant | 
     """Return the slots by manager, and those without a manager. Pure."""
     by_holder: dict[str, list[int]] = {}
     for slot, lease in leases.items():
-        by_holder.setdefault(_holder_of(lease, now), []).append(slot)
+        by_holder.setdefault(_find_holder(lease, now), []).append(slot)
     free = by_holder.pop("", [])
     shown = "; ".join(f"{holder}: {_join_slots(slots)}" for holder, slots in sorted(by_holder.items()))
     if not by_holder:
@@ -57,7 +57,7 @@ def find_slot_findings(leases: Mapping[int, Document | None], *, now: Instant | 
     return findings
 
 
-def _holder_of(lease: Document | None, now: Instant | None) -> str:
+def _find_holder(lease: Document | None, now: Instant | None) -> str:
     """Return the holder of a Lease that has not expired; empty: the Lease has no holder or has expired."""
     spec = (lease or {}).get("spec") or {}
     renewed = parse_time(spec["renewTime"]) if spec.get("renewTime") else None

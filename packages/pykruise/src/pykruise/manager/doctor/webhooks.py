@@ -45,7 +45,7 @@ LOG = f"kubectl -n {{namespace}} logs deployment/{MANAGER}"
 START = f"start a manager if none runs; if one runs, read its log: {LOG}"
 
 
-async def _webhook_settings(live: Live) -> WebhookSettings:
+async def _read_webhook_settings(live: Live) -> WebhookSettings:
     try:
         return (await live.read_settings()).webhook
     except (FlagError, GateError):
@@ -63,7 +63,7 @@ async def check_service(live: Live) -> Sequence[Finding]:
     """Check that the Service leads to a ready pod."""
     if await _is_by_url(live):
         return [make_fine("service", "webhooks are registered by URL, so no Service is needed")]
-    settings = await _webhook_settings(live)
+    settings = await _read_webhook_settings(live)
     service = await live.get(SERVICES, live.namespace, settings.service)
     name = f"{live.namespace}/{settings.service}"
     if service is None:
@@ -101,7 +101,7 @@ async def check_certificate(live: Live) -> Sequence[Finding]:
                 "certificate", "webhooks are registered by URL, so the manager uses its own certificate files"
             )
         ]
-    settings = await _webhook_settings(live)
+    settings = await _read_webhook_settings(live)
     secret = await live.get(SECRETS, live.namespace, settings.secret)
     name = f"{live.namespace}/{settings.secret}"
     if secret is None:
@@ -128,7 +128,7 @@ async def check_certificate(live: Live) -> Sequence[Finding]:
 
 async def check_configurations(live: Live) -> Sequence[Finding]:
     """Check that both configurations exist, point to the manager, trust its CA and leave out excluded namespaces."""
-    settings = await _webhook_settings(live)
+    settings = await _read_webhook_settings(live)
     secret = await live.get(SECRETS, live.namespace, settings.secret)
     authority = read_certificates(secret or {}).authority
     namespaces = {
@@ -205,11 +205,11 @@ def _check_entry(
         where = f"{service.get('namespace')}/{service.get('name')}"
         what = f"{name} points to Service {where}, not {namespace}/{settings.service}"
         findings.append(make_fault("webhooks", what, APPLY))
-    bundle = _bundle_of(config)
+    bundle = _decode_bundle(config)
     if not bundle:
         what = f"{name} has no CA bundle: the API server rejects the manager's certificate"
         findings.append(make_fault("webhooks", what, START.format(namespace=namespace)))
-    elif problem := _problem_of(bundle):
+    elif problem := _check_bundle(bundle):
         findings.append(
             make_fault(
                 "webhooks",
@@ -221,7 +221,7 @@ def _check_entry(
         what = f"{name} trusts another CA than the one that signed the manager's certificate"
         findings.append(make_fault("webhooks", what, f"restart the manager, and read its log: {log}"))
     for where, labels in namespaces.items():
-        if _guards_pods(entry) and _is_selected(entry, labels) and entry.get("failurePolicy") == "Fail":
+        if _is_for_pods(entry) and _is_selected(entry, labels) and entry.get("failurePolicy") == "Fail":
             what = f"{name} reviews pods of namespace {where}: when the manager is down, these pods cannot be created"
             fix = (
                 APPLY
@@ -232,21 +232,21 @@ def _check_entry(
     return findings
 
 
-def _bundle_of(config: Mapping[str, Any]) -> bytes:
+def _decode_bundle(config: Mapping[str, Any]) -> bytes:
     try:
         return base64.b64decode(config.get("caBundle") or "")
     except (binascii.Error, ValueError):
         return b"not base64"
 
 
-def _problem_of(bundle: bytes) -> str:
+def _check_bundle(bundle: bytes) -> str:
     try:
         return "" if authorities_of(bundle) else "is empty"
     except ValueError:
         return "cannot be read"
 
 
-def _guards_pods(entry: Mapping[str, Any]) -> bool:
+def _is_for_pods(entry: Mapping[str, Any]) -> bool:
     return any(
         "" in rule.get("apiGroups", ())
         and any(resource.startswith("pods") for resource in rule.get("resources", ()))

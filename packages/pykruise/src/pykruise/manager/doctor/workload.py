@@ -26,7 +26,7 @@ SKEW_S = 5.0
 Version = tuple[int, int]
 
 
-async def _version(live: Live) -> tuple[str, Version]:
+async def _read_version(live: Live) -> tuple[str, Version]:
     result = await live.read_path("/version")
     text = str(result.get("gitVersion") or "")
     match = re.match(r"v?(\d+)\.(\d+)", text)
@@ -35,7 +35,7 @@ async def _version(live: Live) -> tuple[str, Version]:
 
 async def check_cluster(live: Live) -> Sequence[Finding]:
     """Check that the API server responds and has a supported version."""
-    text, version = await _version(live)
+    text, version = await _read_version(live)
     if version < OLDEST:
         what = f"Kubernetes {text or 'of an unknown version'} is older than {OLDEST[0]}.{OLDEST[1]}"
         return [make_fault("cluster", what, "upgrade the cluster")]
@@ -124,11 +124,11 @@ async def check_gates(live: Live) -> Sequence[Finding]:
         fix = "switch the gate off, or upgrade to Kubernetes 1.33 (in 1.32, enable InPlacePodVerticalScaling)"
         findings.append(make_fault("gates", what, fix))
     if gates["KruiseDaemon"]:
-        findings += _daemon_findings(await live.get(DAEMON_SETS, live.namespace, DAEMON), live.namespace)
+        findings += _list_daemon_findings(await live.get(DAEMON_SETS, live.namespace, DAEMON), live.namespace)
     return findings or [make_fine("gates", str(gates) or "all gates have their defaults")]
 
 
-def _daemon_findings(daemon: Document | None, namespace: str) -> list[Finding]:
+def _list_daemon_findings(daemon: Document | None, namespace: str) -> list[Finding]:
     """Return findings about whether agents run on all nodes. Pure."""
     if daemon is None:
         what = "KruiseDaemon is on, but there is no DaemonSet kruise-daemon: features that need it wait"

@@ -51,15 +51,15 @@ def explain_sidecars(sight: SidecarSight) -> Explanation:
         verdict=verdict_of(waits, plan, document),
         phase=phase_of(document, waits),
         headline=_describe_state(sight),
-        done=tuple(_finished_lines(sight)),
+        done=tuple(_describe_finished(sight)),
         waits=waits,
         next=tuple(next_of(plan, waits)),
-        rollback_to=_rollback_to(sight),
+        rollback_to=_find_rollback_revision(sight),
     )
 
 
 def _describe_state(sight: SidecarSight) -> str:
-    managed, meant = sight.managed, _selected_pods(sight)
+    managed, meant = sight.managed, _select_pods_by_namespace(sight)
     updated = sum(pod.is_updated for pod in managed)
     selected = format_count(len(meant), "pod that it selects has", "pods that it selects have")
     return (
@@ -68,7 +68,7 @@ def _describe_state(sight: SidecarSight) -> str:
     )
 
 
-def _selected_pods(sight: SidecarSight) -> dict[str, PodView]:
+def _select_pods_by_namespace(sight: SidecarSight) -> dict[str, PodView]:
     return {label: pod for label, pod in sight.views.items() if sight.selects_namespace(pod.namespace)}
 
 
@@ -76,7 +76,7 @@ def _is_serving(pod: ManagedPod) -> bool:
     return pod.is_consistent and pod.is_ready
 
 
-def _finished_lines(sight: SidecarSight) -> Iterator[str]:
+def _describe_finished(sight: SidecarSight) -> Iterator[str]:
     updated = [pod for pod in sight.managed if pod.is_updated]
     if updated:
         name = sight.view.contents.revision if sight.view.contents is not None else ""
@@ -104,7 +104,7 @@ def _find_waits(sight: SidecarSight, plan: Plan) -> Iterator[Wait]:
     busy = list_busy(sight)
     for pod in sight.managed:
         if pod.is_updated:
-            yield from _not_serving(pod, sight)
+            yield from _explain_not_serving(pod, sight)
         elif pod.label in plan.skipped and not refusals:
             yield explain_skipped(pod, plan.skipped[pod.label], sight, busy=busy)
     yield from _without_sidecars(sight)
@@ -122,7 +122,7 @@ def _waits_of_object(sight: SidecarSight, plan: Plan) -> Iterator[Wait]:
         )
         yield Wait(code=Code.CONFLICT, words=f"{error.field}: {error.message}", remedy=remedy)
     yield from _waits_of_injection(sight)
-    yield from _recent_failures(sight, plan)
+    yield from _list_recent_failures(sight, plan)
     if sight.refused:
         yield from (explain_refused(workload, view) for workload in sight.refused)
     elif not sight.views:
@@ -130,7 +130,7 @@ def _waits_of_object(sight: SidecarSight, plan: Plan) -> Iterator[Wait]:
             "no pod matches spec.selector" if view.selector is not None else "spec.selector selects nothing"
         )
         yield Wait(code=Code.NO_PODS, words=words, remedy="correct spec.selector, or the labels of the pods")
-    elif not _selected_pods(sight):
+    elif not _select_pods_by_namespace(sight):
         names = ", ".join(sorted({pod.namespace for pod in sight.views.values()})[:5])
         match = format_count(len(sight.views), "pod matches", "pods match")
         words = f"{match} spec.selector, but the SidecarSet does not select their namespaces ({names})"
@@ -168,7 +168,7 @@ _WARNINGS: Final = {
 """Reasons of events, with code and remedy."""
 
 
-def _recent_failures(sight: SidecarSight, plan: Plan) -> Iterator[Wait]:
+def _list_recent_failures(sight: SidecarSight, plan: Plan) -> Iterator[Wait]:
     """Yield a wait for each failure that recent events report and that perhaps still exists."""
     for warning in list_fresh_warnings(sight.events, _WARNINGS, now=sight.snapshot.now):
         code, remedy = _WARNINGS[warning.reason]
@@ -191,26 +191,26 @@ def list_busy(sight: SidecarSight) -> list[str]:
 def explain_skipped(pod: ManagedPod, reason: Reason, sight: SidecarSight, *, busy: Sequence[str]) -> Wait:
     """Return the plan's reason for skipping a pod, with more details. `busy`: the result of `list_busy`."""
     words = reason.message
-    if reason.code == Code.NOT_IN_PLACE and (fields := _changed_fields(pod, sight)):
+    if reason.code == Code.NOT_IN_PLACE and (fields := _format_changed_fields(pod, sight)):
         words = f"{words} ({fields})"
     elif reason.code == Code.BUDGET:
         return make_budget_wait(reason, pod.label, busy=busy)
     return Wait(code=reason.code, words=words, pods=(pod.label,), remedy=remedy_of(reason))
 
 
-def _changed_fields(pod: ManagedPod, sight: SidecarSight) -> str:
+def _format_changed_fields(pod: ManagedPod, sight: SidecarSight) -> str:
     old = revision_of(pod, sight.revisions)
     return ", ".join(list_forcing_fields(old.template, sight.document["spec"])[:5]) if old is not None else ""
 
 
-def _not_serving(pod: ManagedPod, sight: SidecarSight) -> Iterator[Wait]:
+def _explain_not_serving(pod: ManagedPod, sight: SidecarSight) -> Iterator[Wait]:
     """Yield why a pod with the present sidecars does not count as ready and therefore delays upgrades of other pods."""
     if _is_serving(pod):
         return
     cause = cause_of(sight.pods[pod.label], pod.pod, now=sight.snapshot.now, correction=OF_THE_WORKLOAD)
     if cause is not None:
         wait = wait_of(cause, pod.label)
-        yield msgspec.structs.replace(wait, remedy=_remedy_of(cause, sight))
+        yield msgspec.structs.replace(wait, remedy=_find_remedy(cause, sight))
         return
     busy = next((pairs for pairs in pod.pairs if not pairs.is_idle), None)
     if busy is not None:
@@ -230,7 +230,7 @@ def _not_serving(pod: ManagedPod, sight: SidecarSight) -> Iterator[Wait]:
         yield Wait(code=Code.UPDATING_IN_PLACE, words=words, pods=(pod.label,))
 
 
-def _remedy_of(cause: WaitCause, sight: SidecarSight) -> str:
+def _find_remedy(cause: WaitCause, sight: SidecarSight) -> str:
     """Return the remedy. For a sidecar, it contains the command that restores the SidecarSet's last good revision."""
     contents = sight.view.contents
     if contents is None or cause.container not in list_sidecar_names(contents.containers):
@@ -241,8 +241,8 @@ def _remedy_of(cause: WaitCause, sight: SidecarSight) -> str:
         SIDECAR_SETS,
         sight.view.name,
         revisions=sight.revisions,
-        serving=_serving_revisions(sight),
-        current=_newest_revision(sight),
+        serving=_list_serving_revisions(sight),
+        current=_find_newest_revision(sight),
         is_paused=_is_paused(sight),
     )
     return join_remedies(cause.remedy, back)
@@ -257,18 +257,18 @@ def _is_paused(sight: SidecarSight) -> bool:
     return strategy is not None and strategy.paused is True
 
 
-def _serving_revisions(sight: SidecarSight) -> set[str]:
+def _list_serving_revisions(sight: SidecarSight) -> set[str]:
     of_pods = (revision_of(pod, sight.revisions) for pod in sight.managed if pod.pod.is_ready)
     return {revision.name for revision in of_pods if revision is not None}
 
 
-def _newest_revision(sight: SidecarSight) -> str:
+def _find_newest_revision(sight: SidecarSight) -> str:
     return max(sight.revisions, key=lambda revision: revision.number).name if sight.revisions else ""
 
 
-def _rollback_to(sight: SidecarSight) -> int:
+def _find_rollback_revision(sight: SidecarSight) -> int:
     revision = find_revision_before(
-        sight.revisions, serving=_serving_revisions(sight), current=_newest_revision(sight)
+        sight.revisions, serving=_list_serving_revisions(sight), current=_find_newest_revision(sight)
     )
     return 0 if revision is None else revision.number
 

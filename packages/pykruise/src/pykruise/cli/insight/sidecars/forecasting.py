@@ -53,7 +53,7 @@ async def forecast_sidecars(
         **verdict.about,
         batches=batches,
         stays=stays,
-        new_pods=tuple(_new_pods(sight)),
+        new_pods=tuple(_describe_new_pods(sight)),
         notes=tuple(_find_notes(sight, batches, is_cut=is_cut, restarting=_list_restarting(plan))),
     )
 
@@ -82,18 +82,18 @@ def _forecast_rollout(
             break
         fates = tuple(PodFate(pod=pod, do=do) for pod, do in doing.items())
         batches.append(OutlookBatch(number=len(batches) + 1, fates=fates))
-        pods = [_after_operation(pod, doing.get(pod.label)) for pod in snapshot.pods]
+        pods = [_apply_operation(pod, doing.get(pod.label)) for pod in snapshot.pods]
         snapshot = msgspec.structs.replace(snapshot, pods=pods)
         plan = plan_sidecarset(snapshot)
     after = msgspec.structs.replace(sight, snapshot=snapshot)
     return (
         tuple(batches),
-        group_by_reason(_unchanged_pods(after, plan.skipped)),
+        group_by_reason(_list_unchanged_pods(after, plan.skipped)),
         bool(plan.stages) and len(batches) == MOST_ROUNDS,
     )
 
 
-def _after_operation(pod: ManagedPod, do: str | None) -> ManagedPod:
+def _apply_operation(pod: ManagedPod, do: str | None) -> ManagedPod:
     """Return the pod as it is after the operation, updated and ready; without an operation, the same pod."""
     if do is None:
         return pod
@@ -104,7 +104,7 @@ def _after_operation(pod: ManagedPod, do: str | None) -> ManagedPod:
     )
 
 
-def _unchanged_pods(sight: SidecarSight, skipped: Mapping[str, Reason]) -> Iterator[tuple[str, str]]:
+def _list_unchanged_pods(sight: SidecarSight, skipped: Mapping[str, Reason]) -> Iterator[tuple[str, str]]:
     busy = list_busy(sight)
     for pod in sight.managed:
         if pod.label in skipped:
@@ -118,7 +118,7 @@ def _unchanged_pods(sight: SidecarSight, skipped: Mapping[str, Reason]) -> Itera
 # ── new pods ─────────────────────────────────────────────────────────────────
 
 
-def _new_pods(sight: SidecarSight) -> Iterator[str]:
+def _describe_new_pods(sight: SidecarSight) -> Iterator[str]:
     view = sight.view
     if not has_contents(view):
         return

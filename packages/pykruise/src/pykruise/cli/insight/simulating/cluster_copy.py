@@ -74,7 +74,7 @@ def make_cluster(given: Play, kind: Kind, record: PlayRecord, *, clock: Clock) -
         kubernetes=given.settings.kubernetes or NEWEST_MINOR,
         feature_gates=list_server_gates(given.settings.gates.__getitem__),
         nodes=0 if given.world.nodes else given.nodes,
-        kubelet=_kubelet_settings(given),
+        kubelet=_build_kubelet_settings(given),
         agents=make_simulated_agents(AgentTasks(recreates=_may_restart(given))),
         tracks_fields=False,
         steady_watches=True,
@@ -92,7 +92,7 @@ def make_cluster(given: Play, kind: Kind, record: PlayRecord, *, clock: Clock) -
             CONTROLLER_REVISIONS,
             PERSISTENT_VOLUME_CLAIMS,
             kind.resource,
-            *_created_kinds(given),
+            *_list_created_kinds(given),
         )
         if has_claims or is_copy or isinstance(kind.insight, JobInsight) or given.united is not None
         else (),
@@ -111,12 +111,12 @@ def make_cluster(given: Play, kind: Kind, record: PlayRecord, *, clock: Clock) -
     )
 
 
-def _created_kinds(given: Play) -> Sequence[Resource]:
+def _list_created_kinds(given: Play) -> Sequence[Resource]:
     """Return the kinds that a UnitedDeployment creates, and the kinds that those create."""
     return (*TEMPLATES.values(), REPLICA_SETS) if given.united is not None else ()
 
 
-def _workloads(given: Play) -> list[Document]:
+def _list_workload_versions(given: Play) -> list[Document]:
     """Return all given versions of the workload, or of a UnitedDeployment's templates."""
     workloads = [entry for entry in (given.first, given.change, given.world.workload) if entry is not None]
     if given.united is None:
@@ -130,7 +130,7 @@ def _workloads(given: Play) -> list[Document]:
 
 
 def _has_claims(given: Play) -> bool:
-    documents = _workloads(given)
+    documents = _list_workload_versions(given)
     volumes = (
         volume
         for document in documents
@@ -169,7 +169,7 @@ def list_kinds_beside(given: Play) -> tuple[Kind, ...]:
     )
 
 
-def _kubelet_settings(given: Play) -> KubeletSettings:
+def _build_kubelet_settings(given: Play) -> KubeletSettings:
     """Return the kubelet settings. The start times of pods differ within the given range of readiness times."""
     least, most = given.ready_after_s
     start_s = max(least, 0.01)
@@ -265,7 +265,7 @@ async def populate(client: Client, given: Play) -> None:
 def manager_of(cluster: Cluster, given: Play, kind: Kind, *, clock: Clock) -> Manager:
     """Return the real manager for the kinds that the simulation contains."""
     resources = resources_of(given, kind)
-    of_pods = _kinds_for_templates(given)
+    of_pods = _list_kinds_for_templates(given)
     transport = _Marked(cluster.make_transport(MANAGER_USER))
     tuning: Tuning = given.settings.tuning
     if has_quiet_status(given):
@@ -281,9 +281,11 @@ def manager_of(cluster: Cluster, given: Play, kind: Kind, *, clock: Clock) -> Ma
     )
 
 
-def _kinds_for_templates(given: Play) -> Collection[str]:
+def _list_kinds_for_templates(given: Play) -> Collection[str]:
     """Return names of the kinds whose controllers run because pod templates need them."""
-    templates = [get_path(workload, "spec", "template", default={}) for workload in _workloads(given)]
+    templates = [
+        get_path(workload, "spec", "template", default={}) for workload in _list_workload_versions(given)
+    ]
     return {
         kind.name
         for kind, steps in list_pod_kinds()

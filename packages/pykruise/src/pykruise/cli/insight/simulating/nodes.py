@@ -19,13 +19,13 @@ def make_roomy_nodes(names: Sequence[str]) -> list[NodeSpec]:
 def read_nodes(documents: Sequence[Document]) -> list[NodeSpec]:
     """Return the Nodes among these documents, with their labels, taints and allocatable resources."""
     return [
-        _node(document)
+        _build_node(document)
         for document in documents
         if document.get("kind") == NODES.kind and document.get("apiVersion") == "v1"
     ]
 
 
-def _node(document: Document) -> NodeSpec:
+def _build_node(document: Document) -> NodeSpec:
     name = document["metadata"]["name"]
     spec = NodeSpec(name=name, zone="", labels=document["metadata"].get("labels") or {})
     taints = get_path(document, "spec", "taints", default=None) or ()
@@ -50,8 +50,8 @@ def nodes_of_subsets(spreads: Sequence[Document], count: int) -> tuple[list[Node
     wanted = [
         (str(subset.get("name")), labels)
         for spread in spreads
-        for subset in _subsets_of(spread)
-        if (labels := _required_labels(subset))
+        for subset in _read_subsets(spread)
+        if (labels := _build_required_labels(subset))
     ]
     if not wanted:
         return [], {}
@@ -64,12 +64,12 @@ def nodes_of_subsets(spreads: Sequence[Document], count: int) -> tuple[list[Node
     return nodes, by_subset
 
 
-def _subsets_of(document: Document) -> Sequence[Document]:
+def _read_subsets(document: Document) -> Sequence[Document]:
     result = get_path(document, "spec", "subsets", default=None)
     return result or get_path(document, "spec", "topology", "subsets", default=None) or ()
 
 
-def _required_labels(subset: Mapping[str, Any]) -> dict[str, str]:
+def _build_required_labels(subset: Mapping[str, Any]) -> dict[str, str]:
     """Return labels that make a node match the subset. Only the operators In and Exists are supported; of several
     values, the first one is used.
     """

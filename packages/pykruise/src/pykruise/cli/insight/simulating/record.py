@@ -100,7 +100,7 @@ class PlayRecord:
 
     def tell(self, what: str) -> None:
         """Record an event."""
-        self.events.append((self._elapsed(), what))
+        self.events.append((self._compute_elapsed_s(), what))
 
     def keep(self, _component: str, report: StepReport) -> None:
         """Record that an object denied a request in order to protect a pod. Every denial is counted, and the first one
@@ -160,11 +160,13 @@ class PlayRecord:
         stored = change.new or change.old
         assert stored is not None
         do = "create claim" if change.old is None else "delete claim"
-        self.actions.append(PlayAction(at_s=self._elapsed(), batch=self._batch, do=do, name=stored.key.name))
+        self.actions.append(
+            PlayAction(at_s=self._compute_elapsed_s(), batch=self._batch, do=do, name=stored.key.name)
+        )
 
     # ── internals ────────────────────────────────────────────────────────────
 
-    def _elapsed(self) -> float:
+    def _compute_elapsed_s(self) -> float:
         return round(read_loop_time() - (self._zero or 0.0), 3)
 
     def _note_operation(self, before: PodView | None, after: PodView | None) -> None:
@@ -188,12 +190,12 @@ class PlayRecord:
             self._has_moved = False
         self.actions.append(
             PlayAction(
-                at_s=self._elapsed(),
+                at_s=self._compute_elapsed_s(),
                 batch=self._batch,
                 do=do,
                 name=pod.name,
                 revision=self.revision_of(pod),
-                subset=_subset_of(pod),
+                subset=_find_subset_name(pod),
                 node=pod.target_node if self._is_job else "",
             )
         )
@@ -216,7 +218,7 @@ class PlayRecord:
         if self._zero is None:
             return
         sample = Sample(
-            at_s=self._elapsed(),
+            at_s=self._compute_elapsed_s(),
             revisions=dict(+self._revisions),
             available=self._available,
             subsets=dict(+self._subsets),
@@ -234,7 +236,7 @@ class PlayRecord:
             self._ended = Counter(pod.phase for pod in self.pods.values() if pod.phase in FINISHED)
         new: tuple[str, str, bool] | None = None
         if pod is not None and pod.is_active and pod.controller is not None:
-            new = (self.revision_of(pod), _subset_of(pod), pod.is_serving)
+            new = (self.revision_of(pod), _find_subset_name(pod), pod.is_serving)
         old = self._counted.pop(uid, None)
         if new is not None:
             self._counted[uid] = new
@@ -247,7 +249,7 @@ class PlayRecord:
                     self._subsets[subset] += step
 
 
-def _subset_of(pod: PodView) -> str:
+def _find_subset_name(pod: PodView) -> str:
     """Return the pod's subset of a WorkloadSpread or UnitedDeployment; empty if the pod has no subset."""
     matched = read_matched(pod.annotations.get(MATCHED_SPREAD_ANNOTATION))
     return matched.subset if matched is not None else pod.labels.get(SUBSET_LABEL, "")

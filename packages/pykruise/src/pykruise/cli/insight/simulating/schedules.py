@@ -211,7 +211,10 @@ class _Stage:
             waiting = plan.waiting.message if plan.waiting is not None else ""
             self._pass_time(plan)
         runs = [*self._past, *self._runs.values()]
-        fates = [*map(self._fate_of, runs), *self._skipped_ticks(ticks, {run.tick for run in runs})]
+        fates = [
+            *map(self._build_tick_fate, runs),
+            *self._list_skipped_ticks(ticks, {run.tick for run in runs}),
+        ]
         return ClockPlayed(
             warnings=given.warnings,
             begin=format_time(given.start),
@@ -303,7 +306,7 @@ class _Stage:
         }
         run = _Run(
             document={**action.body, "metadata": meta},
-            tick=self._tick_of(action.body),
+            tick=self._find_tick(action.body),
             began=self._now,
             replaces=replaced,
             is_good=self._rng.random() >= self._given.fail_share,
@@ -337,7 +340,7 @@ class _Stage:
         """Take over an existing run; an unfinished run continues for as long as a new one would."""
         self._store(document)
         if self._insight.is_active(self._by_kind[document["kind"]].get(_key_of(document))):
-            run = _Run(document=document, tick=self._tick_of(document), began=self._now, was_there=True)
+            run = _Run(document=document, tick=self._find_tick(document), began=self._now, was_there=True)
             self._begin_run(run)
 
     def _store(self, document: Document) -> None:
@@ -345,13 +348,13 @@ class _Stage:
         meta = {**document["metadata"], "resourceVersion": str(self._version)}
         self._by_kind[document["kind"]].put({**document, "metadata": meta})
 
-    def _tick_of(self, document: Mapping[str, Any]) -> Instant:
+    def _find_tick(self, document: Mapping[str, Any]) -> Instant:
         tick = self._insight.tick_of(document)
         return self._now if tick is None else tick
 
     # ── results ──────────────────────────────────────────────────────────────
 
-    def _fate_of(self, run: _Run) -> TickFate | None:
+    def _build_tick_fate(self, run: _Run) -> TickFate | None:
         if run.was_there:
             return None
         late = run.began - run.tick
@@ -365,7 +368,7 @@ class _Stage:
             replaces=run.replaces,
         )
 
-    def _skipped_ticks(self, ticks: Sequence[Instant], served: set[Instant]) -> Iterator[TickFate]:
+    def _list_skipped_ticks(self, ticks: Sequence[Instant], served: set[Instant]) -> Iterator[TickFate]:
         moments = [look.at for look in self._looks]
         for tick in ticks:
             if tick in served or not moments:

@@ -166,7 +166,7 @@ class _Stage:
     async def _write(self, client: Client, document: Document) -> None:
         self._longest_s = None
         client = client.replace_transport(WarningTransport(client.transport, self._warnings.setdefault))
-        resource = self._resource_of(document)
+        resource = self._find_resource(document)
         namespace = self._find_namespace(document, resource)
         name = document["metadata"]["name"]
         try:
@@ -191,7 +191,7 @@ class _Stage:
         own = document["metadata"].get("namespace") if is_config(document) else None
         return own or self._given.namespace
 
-    def _resource_of(self, document: Document) -> Resource:
+    def _find_resource(self, document: Document) -> Resource:
         if is_config(document):
             return CONFIG_RESOURCES[document["kind"]]
         beside = {kind.resource.kind: kind.resource for kind in list_kinds_beside(self._given)}
@@ -221,11 +221,13 @@ class _Stage:
     async def _find_longest_wait(self, client: Client) -> float:
         """Return how many seconds the workload, or the object that moves its pods, may wait without an action."""
         if self._given.united is not None:
-            return _moves_after_s(self._given.united)
+            return _compute_move_delay_s(self._given.united)
         if self._longest_s is None:
             listed = await client.list(self._kind.resource, self._given.namespace)
             waits = [self._waits_s(get_path(decode(raw), "spec", default={})) for raw in listed.items]
-            waits += [_moves_after_s(entry) for entry in (*self._given.beside, *self._given.beside_changes)]
+            waits += [
+                _compute_move_delay_s(entry) for entry in (*self._given.beside, *self._given.beside_changes)
+            ]
             self._longest_s = max((wait + QUIET_S for wait in waits), default=0.0)
         return self._longest_s
 
@@ -241,7 +243,7 @@ class _Stage:
         if is_over and has_quiet_status(given):
             await asyncio.sleep(STATUS_EVERY_S)  # the last status is written within this time
         try:
-            sight = await self._last_sight(client, given.workload["metadata"]["name"])
+            sight = await self._read_last_sight(client, given.workload["metadata"]["name"])
         except NotFoundError:  # a job that was deleted after its time to live
             return self._build_record(is_over)
         plan = sight.plan()
@@ -262,7 +264,7 @@ class _Stage:
             status=status,
             target=shorten_hash(target),
             record=_read_record(sight),
-            wanted=_wanted_pods(sight, plan, status),
+            wanted=_count_wanted_pods(sight, plan, status),
             skipped=dict(plan.skipped),
             skipped_nodes=dict(plan.skipped_nodes),
             end=_choose_end(ends),
@@ -301,13 +303,13 @@ class _Stage:
             explanations.append(explain_budget(replace(sight, kept=pods)))
         return explanations
 
-    async def _last_sight(self, client: Client, name: str) -> Sight:
+    async def _read_last_sight(self, client: Client, name: str) -> Sight:
         key = Key(self._given.namespace, name)
         now = self._given.start + read_loop_time()
         return await look(client, self._kind, key, now=now, settings=self._given.settings)
 
 
-def _wanted_pods(sight: Sight, plan: Plan, status: Document) -> int:
+def _count_wanted_pods(sight: Sight, plan: Plan, status: Document) -> int:
     insight = sight.kind.insight
     return insight.counts(sight.document, status, plan).wanted if isinstance(insight, WorkloadInsight) else 0
 
@@ -345,7 +347,7 @@ def _choose_end(explanations: Sequence[Explanation]) -> Explanation:
     return replace(explanation, waits=tuple(replace(wait, since="") for wait in explanation.waits))
 
 
-def _moves_after_s(document: Document) -> float:
+def _compute_move_delay_s(document: Document) -> float:
     """Return after how many seconds a WorkloadSpread or UnitedDeployment moves unschedulable pods or opens a subset
     again; 0 if it never does.
     """

@@ -63,7 +63,7 @@ def explain_spread(sight: SpreadSight) -> Explanation:
     groups = group_pods(snapshot)
     status = compute_spread(snapshot, groups).status
     waits = rank_waits(_find_waits(sight, plan, groups, status))
-    due = tuple(_due_lines(sight, groups, status))
+    due = tuple(_describe_due_changes(sight, groups, status))
     return Explanation(
         kind=str(sight.document["kind"]),
         namespace=sight.view.namespace,
@@ -71,7 +71,7 @@ def explain_spread(sight: SpreadSight) -> Explanation:
         verdict=verdict_of(waits, plan, sight.document),
         phase=phase_of(sight.document, waits),
         headline=_describe_state(sight, status),
-        done=tuple(_finished_lines(sight, status)),
+        done=tuple(_describe_finished(sight, status)),
         waits=waits,
         next=due if due and not plan.stages else (*due, *next_of(plan, waits)),
     )
@@ -89,7 +89,7 @@ def _describe_state(sight: SpreadSight, status: WorkloadSpreadStatus) -> str:
     return f"{target[0].kind} {target[1]} wants {pods}; {status.spread or 'no subsets'}"
 
 
-def _finished_lines(sight: SpreadSight, status: WorkloadSpreadStatus) -> Iterator[str]:
+def _describe_finished(sight: SpreadSight, status: WorkloadSpreadStatus) -> Iterator[str]:
     for entry, limit in () if sight.problem else list_limited(sight, status):
         room = "takes any number" if limit == ANY_NUMBER else f"takes {limit}"
         closed = "" if is_schedulable(entry) else ", skipped now"
@@ -129,7 +129,7 @@ def _find_waits(
     yield from _waits_of_filter(sight)
     yield from _waits_of_patches(sight)
     yield from _waits_of_pods(sight, groups)
-    yield from _pods_without_subset(sight, plan)
+    yield from _list_pods_without_subset(sight, plan)
     refused = dict(explain_refused(sight, status))
     yield from refused.values()
     yield from _waits_of_subsets(sight, status, refused)
@@ -200,28 +200,30 @@ def _waits_of_pods(sight: SpreadSight, groups: Grouped) -> Iterator[Wait]:
             if find_move_time(pod, sight.snapshot) is None and cause.code != Code.UNSCHEDULABLE:
                 yield wait
                 continue
-            words, remedy = _outlook(sight, number, subset, document)
+            words, remedy = _forecast_unscheduled_pod(sight, number, subset, document)
             yield Wait(
                 code=wait.code,
                 words=f"{wait.words}; {words}",
                 pods=wait.pods,
                 since=wait.since,
                 remedy=remedy or wait.remedy,
-                origin="" if subset.patch else _origin_of(sight),
+                origin="" if subset.patch else _name_spread(sight),
             )
 
 
 def _waits_of_patched(sight: SpreadSight, pod: PodView, correction: Correction) -> Iterator[Wait]:
     cause = cause_of(sight.pods[pod.name], pod, now=sight.snapshot.now, correction=correction)
     if cause is not None:
-        yield msgspec.structs.replace(wait_of(cause, pod.name), origin=_origin_of(sight))
+        yield msgspec.structs.replace(wait_of(cause, pod.name), origin=_name_spread(sight))
 
 
-def _origin_of(sight: SpreadSight) -> str:
+def _name_spread(sight: SpreadSight) -> str:
     return f"{sight.document['kind']} {sight.view.name}"
 
 
-def _outlook(sight: SpreadSight, number: int, subset: Subset, pod: Document) -> tuple[str, str]:
+def _forecast_unscheduled_pod(
+    sight: SpreadSight, number: int, subset: Subset, pod: Document
+) -> tuple[str, str]:
     """Return what happens to a pod that finds no node in this subset, and the remedy."""
     words, room = _explain_nodes(sight, number, subset, pod)
     if number == len(sight.view.subsets) - 1:
@@ -261,7 +263,7 @@ def _explain_nodes(sight: SpreadSight, number: int, subset: Subset, pod: Documen
     return words, room
 
 
-def _pods_without_subset(sight: SpreadSight, plan: Plan) -> Iterator[Wait]:
+def _list_pods_without_subset(sight: SpreadSight, plan: Plan) -> Iterator[Wait]:
     """Yield pods of the workload that belong to no subset."""
     for name, reason in plan.skipped.items():
         words = f"of no subset: {reason.message}"
@@ -284,7 +286,7 @@ def _waits_of_subsets(
                 "make room on the nodes of the subset, or correct what keeps the pods from them (nodeSelector,"
                 f" tolerations, affinity); the subset is tried again {WINDOW_S:g} s after it was closed"
             )
-            yield Wait(code=Code.CLOSED, words=words, since=_time_of(entry), remedy=remedy)
+            yield Wait(code=Code.CLOSED, words=words, since=_find_closing_time(entry), remedy=remedy)
     for entry, limit in list_limited(sight, status):
         if limit != ANY_NUMBER and entry.replicas > limit:
             pods = format_count(entry.replicas, "pod")
@@ -294,13 +296,13 @@ def _waits_of_subsets(
                 f"or delete pods of the subset {ONE_AT_A_TIME}, so that they are created elsewhere"
             )
             yield Wait(code=Code.SURPLUS, words=words, remedy=remedy)
-    for entry in _versioned_statuses(status):
+    for entry in _list_versioned_statuses(status):
         for kind, noted in ((Code.CREATING, entry.creating_pods), (Code.LEAVING, entry.deleting_pods)):
             if noted and not (kind == Code.CREATING and entry.name in refused):
                 yield _wait_of_noted(kind, entry.name, noted)
 
 
-def _time_of(entry: SubsetStatus) -> str:
+def _find_closing_time(entry: SubsetStatus) -> str:
     return next(
         (
             condition.last_transition_time
@@ -323,7 +325,7 @@ def _wait_of_noted(code: Code, subset: str, noted: dict[str, str]) -> Wait:
     return Wait(code=code, words=words, pods=names, since=min(noted.values()))
 
 
-def _versioned_statuses(status: WorkloadSpreadStatus) -> Iterator[SubsetStatus]:
+def _list_versioned_statuses(status: WorkloadSpreadStatus) -> Iterator[SubsetStatus]:
     for entries in (status.versioned_subset_statuses or {}).values():
         yield from entries
 
@@ -331,7 +333,7 @@ def _versioned_statuses(status: WorkloadSpreadStatus) -> Iterator[SubsetStatus]:
 # ── scheduled changes ────────────────────────────────────────────────────────
 
 
-def _due_lines(sight: SpreadSight, groups: Grouped, status: WorkloadSpreadStatus) -> Iterator[str]:
+def _describe_due_changes(sight: SpreadSight, groups: Grouped, status: WorkloadSpreadStatus) -> Iterator[str]:
     """Yield changes that happen when time passes, the soonest first."""
     for at, what in sorted(_find_deadlines(sight, groups, status)):
         if at > sight.snapshot.now:
@@ -352,7 +354,7 @@ def _find_deadlines(
         since = find_closing_time(entry)
         if since is not None:
             yield since + WINDOW_S, f"subset {entry.name} is tried again"
-    for entry in _versioned_statuses(status):
+    for entry in _list_versioned_statuses(status):
         for name, since_text in (entry.creating_pods or {}).items():
             at = parse_time(since_text) + CREATION_S
             yield at, f"the slot of {name} in subset {entry.name} is free again, unless the pod appears"

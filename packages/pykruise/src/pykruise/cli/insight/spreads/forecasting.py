@@ -56,7 +56,7 @@ async def forecast_spread(
         else group_by_reason(
             (f"of no subset: {why.message}", name) for name, why in groups.unassigned.items()
         ),
-        new_pods=tuple(_new_pods(sight, groups)),
+        new_pods=tuple(_describe_new_pods(sight, groups)),
         notes=tuple(_find_notes(sight, groups)),
     )
 
@@ -85,10 +85,10 @@ def _find_fates(sight: SpreadSight, groups: Grouped) -> Iterator[PodFate]:
 # ── new pods ─────────────────────────────────────────────────────────────────
 
 
-def _new_pods(sight: SpreadSight, groups: Grouped) -> Iterator[str]:
+def _describe_new_pods(sight: SpreadSight, groups: Grouped) -> Iterator[str]:
     if sight.problem or not sight.view.subsets:
         return
-    placed = list(_next_subsets(sight)) if sight.view.goes_by_ordinal else list(_by_room(sight, groups))
+    placed = list(_list_next_subsets(sight)) if sight.view.goes_by_ordinal else list(_by_room(sight, groups))
     at = 0
     for subset, run in groupby(placed):
         count = len(list(run))
@@ -117,7 +117,7 @@ def _by_room(sight: SpreadSight, groups: Grouped) -> Iterator[str]:
         yield taken.subset
 
 
-def _next_subsets(sight: SpreadSight) -> Iterator[str]:
+def _list_next_subsets(sight: SpreadSight) -> Iterator[str]:
     """Yield the subsets of the next ordinals of the StatefulSet."""
     view, snapshot = sight.view, sight.snapshot
     numbering = numbering_of(sight.target)

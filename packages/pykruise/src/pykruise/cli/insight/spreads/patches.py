@@ -48,7 +48,7 @@ async def add_patch(client: Client, wait: Wait, pod: Document) -> Wait:
         return wait
     what = f"the patch {of_subset}"
     correct = f"correct {what}{KEEPS_OLD_ONE}"
-    if wait.code == Code.IMAGE_PULL and _sets_images(patched, pod):
+    if wait.code == Code.IMAGE_PULL and _has_patched_image(patched, pod):
         words, origin = f"{wait.words}; {what} sets the image", f"WorkloadSpread {name}"
         return msgspec.structs.replace(wait, words=words, remedy=correct, origin=origin)
     return msgspec.structs.replace(wait, remedy=join_remedies(wait.remedy, correct))
@@ -106,7 +106,7 @@ _PLACING: Final = frozenset(
 """Fields of a pod, besides nodeSelector, by which a patch limits its nodes."""
 
 
-def _sets_images(patched: Mapping[str, Any], pod: Document) -> bool:
+def _has_patched_image(patched: Mapping[str, Any], pod: Document) -> bool:
     """Whether a container of the pod has the image of the patch."""
     images = {
         (item.get("name"), item.get("image"))

@@ -80,11 +80,11 @@ async def explain_united(
     sight = await look(client, KIND, key, now=now, settings=settings)
     plan = sight.plan()
     own = _with_missing_nodes(explain(sight, plan), sight)
-    back = _rollback_remedy(sight.snapshot, key)
+    back = _find_rollback_remedy(sight.snapshot, key)
     below: list[Wait] = []
     harmless: list[Wait] = []
     moving = False
-    for workload in _subset_workloads(sight.snapshot):
+    for workload in _list_subset_workloads(sight.snapshot):
         explanation = await _explain_workload(
             client, sight, workload, now=now, settings=settings, way_back=back
         )
@@ -92,12 +92,12 @@ async def explain_united(
         if explanation.phase is Phase.HEALTHY:
             harmless += explanation.waits  # such as pods that never terminate, but have successors
         moving = moving or explanation.verdict == "moving"
-    parts = ((workload.resource, workload.name) for workload in _subset_workloads(sight.snapshot))
+    parts = ((workload.resource, workload.name) for workload in _list_subset_workloads(sight.snapshot))
     below += await find_part_autoscalers(client, sight.document, parts)
     detailed = {wait.code for wait in below} & _REPEATED_FROM_WORKLOADS
     of_own = [wait for wait in own.waits if wait.code not in detailed]
     protected = list(find_protected_workloads(sight.document, sight.snapshot.workloads, settings))
-    rejected = [*of_own, *_failed_writes(sight.document)]
+    rejected = [*of_own, *_list_failed_writes(sight.document)]
     if protected:  # the same rejections, with the names of the workloads
         rejected = [wait for wait in rejected if wait.code != Code.WEBHOOK]
     all_waits = [*protected, *rejected, *below]
@@ -113,10 +113,10 @@ async def explain_united(
         verdict=verdict,
         phase=phase_of(sight.document, [wait for wait in waits if wait.code not in ignored]),
         headline=_describe_counts(sight.document, plan),
-        done=tuple(_subset_lines(sight.snapshot)),
+        done=tuple(_describe_subsets(sight.snapshot)),
         waits=waits,
         next=tuple(next_of(plan, waits)),
-        rollback_to=_rollback_to(sight.snapshot),
+        rollback_to=_find_rollback_revision(sight.snapshot),
     )
 
 
@@ -135,9 +135,9 @@ async def explain_part(
         sight = await look(client, KIND, key, now=now, settings=settings)
     except ApiError:
         return None
-    for workload in _subset_workloads(sight.snapshot):
+    for workload in _list_subset_workloads(sight.snapshot):
         if workload.uid == meta["uid"] and workload.template in EXPLAINED:
-            back = _rollback_remedy(sight.snapshot, key)
+            back = _find_rollback_remedy(sight.snapshot, key)
             explanation = await _explain_workload(
                 client, sight, workload, now=now, settings=settings, way_back=back
             )
@@ -173,9 +173,9 @@ def _with_missing_nodes(explanation: Explanation, sight: Sight) -> Explanation:
     return msgspec.structs.replace(explanation, waits=waits)
 
 
-def _rollback_remedy(snapshot: UnitedSnapshot, key: Key) -> str:
+def _find_rollback_remedy(snapshot: UnitedSnapshot, key: Key) -> str:
     """Return the remedy that rolls the UnitedDeployment back; empty if there is no older revision."""
-    history = _history_of(snapshot)
+    history = _find_history(snapshot)
     if history is None:
         return ""
     older, serving, current = history
@@ -184,8 +184,8 @@ def _rollback_remedy(snapshot: UnitedSnapshot, key: Key) -> str:
     )
 
 
-def _rollback_to(snapshot: UnitedSnapshot) -> int:
-    history = _history_of(snapshot)
+def _find_rollback_revision(snapshot: UnitedSnapshot) -> int:
+    history = _find_history(snapshot)
     if history is None:
         return 0
     older, serving, current = history
@@ -193,7 +193,7 @@ def _rollback_to(snapshot: UnitedSnapshot) -> int:
     return 0 if revision is None else revision.number
 
 
-def _history_of(snapshot: UnitedSnapshot) -> tuple[Sequence[RevisionView], set[str], str] | None:
+def _find_history(snapshot: UnitedSnapshot) -> tuple[Sequence[RevisionView], set[str], str] | None:
     """Return the revisions, the names of serving ones, and the name of the newest. A workload of the newest revision
     does not show the revision of its older pods. When no workload of an older revision serves, the previous revision
     counts as serving.
@@ -206,7 +206,7 @@ def _history_of(snapshot: UnitedSnapshot) -> tuple[Sequence[RevisionView], set[s
     return older, serving or {older[-2].name}, current
 
 
-def _subset_workloads(snapshot: UnitedSnapshot) -> Iterator[SubsetWorkload]:
+def _list_subset_workloads(snapshot: UnitedSnapshot) -> Iterator[SubsetWorkload]:
     """Return the UnitedDeployment's workloads of the template's kind, sorted by subset."""
     wanted = [
         workload
@@ -226,7 +226,7 @@ def _drop_vague(waits: Sequence[Wait]) -> Iterator[Wait]:
     return (wait for wait in waits if wait.code not in dropped)
 
 
-def _subset_lines(snapshot: UnitedSnapshot) -> Iterator[str]:
+def _describe_subsets(snapshot: UnitedSnapshot) -> Iterator[str]:
     for entry in snapshot.united.status.subset_statuses or ():
         if entry.replicas and not entry.ready_replicas and passed_over_of(entry) is None:
             continue  # nothing is done yet
@@ -239,7 +239,7 @@ def _subset_lines(snapshot: UnitedSnapshot) -> Iterator[str]:
         yield f"{words}, skipped now" if passed_over_of(entry) else words
 
 
-def _failed_writes(document: Document) -> Iterator[Wait]:
+def _list_failed_writes(document: Document) -> Iterator[Wait]:
     """Yield writes that were rejected at the last attempt."""
     conditions = (document.get("status") or {}).get("conditions") or ()
     known = {item.get("type"): item.get("reason") for item in conditions if item.get("status") == "True"}
@@ -276,7 +276,7 @@ async def _explain_workload(
         except NotFoundError:
             return Explanation(kind="", namespace="", name="", verdict="moving", headline="")
         explanation = explain(
-            inner, inner.plan(), way_back=way_back, correction=_correction_of(workload, sight.document)
+            inner, inner.plan(), way_back=way_back, correction=_build_correction(workload, sight.document)
         )
     else:
         document = decode(await client.get(workload.resource, workload.namespace, workload.name))
@@ -300,7 +300,7 @@ async def _explain_workload(
         msgspec.structs.replace(
             wait,
             words=f"{wait.words} (subset {workload.subset}){_explain_nodes(wait, missing)}",
-            remedy=_remedy_of(wait, workload, sight.document, way_back, missing=missing),
+            remedy=_find_remedy(wait, workload, sight.document, way_back, missing=missing),
         )
         for wait in explanation.waits
     ]
@@ -312,14 +312,14 @@ async def _judge_nodes(client: Client, wait: Wait, sight: Sight, workload: Subse
     """Return the wait. If a label, a taint or a cordon keeps its pods from the nodes that the subset selects, the wait
     names it.
     """
-    term = _term_of(sight.document, workload.subset)
+    term = _find_node_selector_term(sight.document, workload.subset)
     nodes = list_matching(term, sight.nodes.values())
     if wait.code != Code.UNSCHEDULABLE or not term or not nodes or not wait.pods:
         return wait
     pod = await read_optional(client, PODS, Key(workload.namespace, wait.pods[0]))
     if pod is None:
         return wait
-    state = judge_nodes(nodes, pod, correction=_correction_of(workload, sight.document))
+    state = judge_nodes(nodes, pod, correction=_build_correction(workload, sight.document))
     if state.is_full:
         return wait
     words = f"{wait.words}; of the nodes of the subset, {state.words}"
@@ -334,12 +334,12 @@ async def _read_refusals(client: Client, workload: SubsetWorkload) -> Sequence[W
         return ()
 
 
-def _correction_of(workload: SubsetWorkload, united: Document) -> Correction:
+def _build_correction(workload: SubsetWorkload, united: Document) -> Correction:
     """Return the correction in the UnitedDeployment, which reverts changes of its workloads. The patch of the subset
     has precedence over the template.
     """
     name = f"spec.template.{workload.template}"
-    if _subset_of(united, workload.subset).get("patch"):
+    if _find_subset(united, workload.subset).get("patch"):
         name = f"{name} or in {_name_patch(workload.subset)}"
     return Correction(where=name, name=name)
 
@@ -349,9 +349,9 @@ def _name_refused_part(wait: Wait, workload: SubsetWorkload, united: Document) -
     the patch sets the fields that the API server rejects.
     """
     fields = find_refused_fields(wait.words)
-    patched = get_path(_subset_of(united, workload.subset), "patch", "spec")
+    patched = get_path(_find_subset(united, workload.subset), "patch", "spec")
     if not fields:
-        return _correction_of(workload, united).where
+        return _build_correction(workload, united).where
     is_patched = isinstance(patched, Mapping) and not fields.isdisjoint(patched)
     return _name_patch(workload.subset) if is_patched else f"spec.template.{workload.template}"
 
@@ -360,23 +360,23 @@ def _name_patch(subset: str) -> str:
     return f"the patch of subset {subset} in spec.topology.subsets"
 
 
-def _subset_of(united: Document, name: str) -> Mapping[str, Any]:
+def _find_subset(united: Document, name: str) -> Mapping[str, Any]:
     """Return a subset of the spec; empty if the spec does not have it."""
     subsets = get_path(united, "spec", "topology", "subsets", default=())
     subset: Mapping[str, Any] = next((item for item in subsets if item.get("name") == name), {})
     return subset
 
 
-def _term_of(united: Document, subset: str) -> Mapping[str, Any]:
+def _find_node_selector_term(united: Document, subset: str) -> Mapping[str, Any]:
     """Return the nodeSelectorTerm of a subset; empty if the subset has none."""
-    return _subset_of(united, subset).get("nodeSelectorTerm") or {}
+    return _find_subset(united, subset).get("nodeSelectorTerm") or {}
 
 
 def _find_missing_nodes(sight: Sight, subset: str) -> str:
     """Return the labels that the nodeSelectorTerm of a subset requires and no node has; empty if a node has these
     labels.
     """
-    return describe_unmatched_term(_term_of(sight.document, subset), sight.nodes.values())
+    return describe_unmatched_term(_find_node_selector_term(sight.document, subset), sight.nodes.values())
 
 
 def _explain_nodes(wait: Wait, missing: str) -> str:
@@ -385,7 +385,9 @@ def _explain_nodes(wait: Wait, missing: str) -> str:
     return f"; no node matches the subset's nodeSelectorTerm in spec.topology.subsets: {missing}"
 
 
-def _remedy_of(wait: Wait, workload: SubsetWorkload, united: Document, way_back: str, *, missing: str) -> str:
+def _find_remedy(
+    wait: Wait, workload: SubsetWorkload, united: Document, way_back: str, *, missing: str
+) -> str:
     """Return a remedy that names the UnitedDeployment's fields instead of the workload's. `missing`: labels that the
     subset requires and no node has.
     """
@@ -399,11 +401,11 @@ def _remedy_of(wait: Wait, workload: SubsetWorkload, united: Document, way_back:
             return f"lower the partition of the subset to continue: {command}"
         case Code.UNSCHEDULABLE if missing:
             return join_remedies(LABEL_NODES, _lower(workload))
-        case Code.UNSCHEDULABLE if _term_of(united, workload.subset):
+        case Code.UNSCHEDULABLE if _find_node_selector_term(united, workload.subset):
             room = (
                 f"make room on the nodes of subset {workload.subset}, whose node selector cannot be changed"
             )
-            change = _correction_of(workload, united).change("requests, host ports or affinity")
+            change = _build_correction(workload, united).change("requests, host ports or affinity")
             return join_remedies(room, _lower(workload), change, way_back)
         case code if code in NOT_WRITTEN:
             return find_template_remedy(wait, _name_refused_part(wait, workload, united), namespace=namespace)
@@ -447,7 +449,7 @@ def _waits_of_built_in(
             now=now,
             min_ready_s=min_ready_s,
             lost_nodes=lost,
-            correction=_correction_of(workload, sight.document),
+            correction=_build_correction(workload, sight.document),
         )
         if cause is not None:
             yield wait_of(cause, pod.name)
