@@ -50,6 +50,13 @@ FOLDERS: Final = ("packages/*/src/pykruise", *TESTS, "tools", "testbed")
 """Folders of the modules that contributors read: the product, its tests and its tools."""
 NO_VARIABLES: Final = frozenset(("one", "found"))
 """A variable is named after the thing: `for pod in pods`."""
+VERBS: Final = frozenset((Path(__file__).parent / "verbs.txt").read_text("utf-8").split())
+"""First words of the names of private functions: a verb, or a preposition for a copy or a handler (`_with_image`,
+`_on_pod`). Public names are promises, and properties are nouns.
+"""
+NOUN_DECORATOR: Final = re.compile(r"property|contextmanager")
+PLAIN_ACCESSOR: Final = re.compile(r"_now|_\w+_of")
+"""Names of functions that only read a field: `_spec_of`."""
 NAMED_BY_KIND: Final = re.compile(r"kinds/\w+/(types|v1alpha1)\.py|pods/images/api\.py|models/\w+\.py")
 """Types of the API, whose users reach them through their kind: `kruise.cloneset.UpdateStrategy`."""
 
@@ -62,6 +69,7 @@ class ModuleWords(NamedTuple):
     messages: Sequence[tuple[int, str]]
     variables: Sequence[tuple[int, str]]
     classes: Sequence[str]
+    functions: Sequence[tuple[int, str]]
 
     @property
     def place(self) -> str:
@@ -77,7 +85,7 @@ def modules() -> Sequence[ModuleWords]:
 
 
 def read_words(path: Path) -> ModuleWords:
-    """The words of a module. `variables`: assigned names and parameters."""
+    """The words of a module. `variables`: assigned names and parameters; `functions`: without those that are nouns."""
     tree = ast.parse(path.read_text("utf-8"))
     nodes = list(ast.walk(tree))
     stored = (node for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
@@ -91,6 +99,12 @@ def read_words(path: Path) -> ModuleWords:
             *((node.lineno, node.arg) for node in parameters),
         ],
         classes=[node.name for node in nodes if isinstance(node, ast.ClassDef)],
+        functions=[
+            (node.lineno, node.name)
+            for node in nodes
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+            and not any(NOUN_DECORATOR.search(ast.unparse(item)) for item in node.decorator_list)
+        ],
     )
 
 
@@ -202,6 +216,17 @@ def test_a_variable_is_named_after_the_thing() -> None:
         for module in modules()
         for line, name in module.variables
         if name in NO_VARIABLES
+    ]
+    assert wrong == []
+
+
+def test_the_name_of_a_private_function_begins_with_a_verb() -> None:
+    wrong = [
+        f"{module.path}:{line}: {name}"
+        for module in modules()
+        for line, name in module.functions
+        if module.place and re.match(r"_[a-z]", name)
+        if name.split("_")[1] not in VERBS and not PLAIN_ACCESSOR.fullmatch(name)
     ]
     assert wrong == []
 
