@@ -156,7 +156,7 @@ class _Past(msgspec.Struct):
     logged_at: float = 0.0
     """Code of the failed write that the log mentioned last, and the time of this log line."""
     worded_at: float = -WORDS_S
-    """Time of the latest report of a failure that differed only in messages."""
+    """Time of the latest report of a failure whose status differed from the stored one only in messages."""
     refused: Reason | None = None
     """Reason why the latest write of its plans failed; None: it succeeded, or there is nothing to write."""
     ramps: Mapping[str, int] = {}
