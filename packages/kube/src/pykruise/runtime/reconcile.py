@@ -58,7 +58,7 @@ creations must notice that the owner was scaled down meanwhile, and that its fir
 
 MADE_LATELY_S = 1.0
 """If an owner creates objects again within this number of seconds, a live read first checks that it still exists.
-Garbage collection deletes the objects of a deleted owner, and each deletion is an event. A controller with a stale
+Garbage collection deletes the objects of a deleted owner, and each deletion causes an event. A controller with a stale
 cache would create them again forever.
 """
 

@@ -20,8 +20,8 @@ __all__ = ["POD_RESOURCES", "check_pod_resources", "fill_pod_resources", "sum_co
 
 Doc = Mapping[str, Any]
 POD_RESOURCES: Final = ("cpu", "memory")
-"""Resources that `spec.resources` of a pod can contain and that can change while the pod runs. `spec.resources` can also
-contain huge pages, but their amount cannot change.
+"""Resources that `spec.resources` of a pod can contain and that can change while the pod runs. `spec.resources` can
+also contain huge pages, but their amount cannot change.
 """
 
 
