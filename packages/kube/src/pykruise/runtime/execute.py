@@ -97,7 +97,7 @@ class Failure(msgspec.Struct, frozen=True):
         """The reason of the failure, with a message that stays the same when the failure repeats.
 
         A created object's name differs with each try, so the message leaves it out. Otherwise the status would differ
-        after each try, and each status write is an event that starts the next try immediately.
+        after each try, and each status write causes an event, which starts the next try immediately.
         """
         action = self.step.action
         text = (

@@ -58,7 +58,7 @@ creations must notice that the owner was scaled down meanwhile, and that its fir
 
 MADE_LATELY_S = 1.0
 """If an owner creates objects again within this number of seconds, a live read first checks that it still exists.
-Garbage collection deletes the objects of a deleted owner, and each deletion is an event. A controller with a stale
+Garbage collection deletes the objects of a deleted owner, and each deletion causes an event. A controller with a stale
 cache would create them again forever.
 """
 
@@ -156,7 +156,7 @@ class _Past(msgspec.Struct):
     logged_at: float = 0.0
     """Code of the failed write that the log mentioned last, and the time of this log line."""
     worded_at: float = -WORDS_S
-    """Time of the latest report of a failure that differed only in messages."""
+    """Time of the latest report of a failure whose status differed from the stored one only in messages."""
     refused: Reason | None = None
     """Reason why the latest write of its plans failed; None: it succeeded, or there is nothing to write."""
     ramps: Mapping[str, int] = {}

@@ -50,12 +50,15 @@ A_MOMENT_S = 0.05
 """Seconds that a status waits for the writes of its own plan, which change it again and usually take less time."""
 
 WORDS_S = 60.0
-"""Seconds until a failure is written again when its status differs from the stored one only in messages. Each write
-enqueues the object, which retries immediately, so a rejection with a new id or time in each message would cause a loop.
+"""If the status after a failure differs from the stored one only in messages, it is written at most once in this number
+of seconds. Each write enqueues the object, and the manager retries immediately, so a rejection with a new id or time in
+each message would cause a loop.
 """
 
 OWN_CONDITIONS_S = 60.0
-"""Seconds that a status waits for another change when it differs only in conditions that no other client knows."""
+"""Seconds that a status waits for another change when it differs from the stored one only in conditions that no other
+client knows.
+"""
 
 
 def can_wait(
@@ -112,7 +115,7 @@ def build_status_patch(
     """
     difference = diff_merge(stored, wanted)
     if difference and (fitting := fit_status(wanted)) is not wanted:
-        # A status that exceeds etcd's limit can never be stored, and each try would be an event.
+        # The API server rejects a status that exceeds etcd's limit, so each reconcile would fail.
         difference = diff_merge(stored, fitting)
     if not difference:
         return None
@@ -161,10 +164,12 @@ class StatusPace:
 
 
 SUSPECTED_S = 10.0
-"""Seconds that a field is left out after it was missing once."""
+"""Seconds that a field is left out of statuses after it was missing in the stored status for the first time."""
 
 FORGET_S = 600.0
-"""Seconds that a field is left out of statuses after an API server dropped it; its CRD may be replaced."""
+"""Seconds that a field is left out of statuses when it is missing again. Then it is written again, because the CRD may
+have been replaced.
+"""
 
 _Path = tuple[str, ...]
 """Field names from the status downwards; items of a list have the name of the list."""

@@ -77,7 +77,7 @@ class Hooks:
 
     def __init__(self, *, label: str = "", finalizer: str = "") -> None:
         if bool(label) == bool(finalizer):
-            raise ValueError("pass either label= or finalizer=, as the lifecycle of the workload names it")
+            raise ValueError("pass either label= or finalizer=: the one in spec.lifecycle of the workload")
         self._label = label
         self._finalizer = finalizer
         self._hooks: dict[str, Hook] = {}
@@ -160,7 +160,7 @@ class Hooks:
     async def _handle(self, client: Client, pod: _Pod) -> None:
         is_back = pod.state == LifecycleState.UPDATED
         if self._is_held(pod) == is_back:
-            return  # the hook was already removed, or already added again
+            return  # the label or finalizer was already removed, or already added again
         hook = self._hooks.get(pod.state)
         if hook is not None:
             _log.info("%s/%s: %s", pod.namespace, pod.name, pod.state)

@@ -16,7 +16,7 @@ from pykruise.kube.errors import NotFoundError
 from pykruise.kube.resources import Resource
 
 IGNORED = frozenset({"nodeimages", "nodepodprobes"})
-"""Kinds with one object for each node or pod, which controllers create: nothing is lost with these objects."""
+"""Kinds of which a controller creates one object for each node: nothing is lost with these objects."""
 
 
 class Loss(msgspec.Struct, frozen=True, kw_only=True):

@@ -209,9 +209,9 @@ class Insight(msgspec.Struct, frozen=True, kw_only=True):
     of the kind have no parallelism.
     """
     node_of: Callable[[Any, str], str] | None = None
-    """Returns, from a snapshot, the node for whose agent the object waits. The second argument is the name to which the
-    reason of the wait belongs (`Plan.skipped`); it is empty if the reason belongs to the whole object. If this field is
-    None, no agent works for objects of the kind.
+    """Returns, from a snapshot, the node whose agent the object waits for. The second argument is the key of the reason
+    in `Plan.skipped`; it is empty if the reason belongs to the whole object. If this field is None, no agent works for
+    objects of the kind.
     """
     selector_of_nodes: Callable[[Any], Selector | None] | None = None
     """Returns, from a snapshot, the selector by which the object chooses nodes (`spec.selector`), or None if it chooses

@@ -21,8 +21,8 @@ Document = Mapping[str, Any]
 
 
 class Phase(StrEnum):
-    """State of an object in one word. It is the first word that `explain` prints, and the same in all other
-    displays.
+    """State of an object in one word. `explain` prints this word after the object's name, and all other displays show
+    the same word.
     """
 
     PROGRESSING = "Progressing"
@@ -74,7 +74,7 @@ class Count(msgspec.Struct, frozen=True, tag=True):
 
 
 class Items(msgspec.Struct, frozen=True, tag=True):
-    """The number of items in a list or map. If `field` is set, only items count in which this field has the value
+    """The number of items in a list or map. If `field` is set, an item counts only if this field has the value
     `value`.
     """
 
@@ -238,7 +238,9 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""
     """Code of the reason for the phase (pods/reasons.py); empty if the counts explain the phase."""
     is_over: bool = False
-    """Whether the phase will not change without a person: the object has ended or failed."""
+    """Whether the object has ended (Completed, Failed), is stalled, or has exceeded its progress deadline. Then
+    `kubectl kruise rollout status` stops waiting.
+    """
     is_observed: bool = True
     """Whether the status is for the latest generation."""
     is_at_partition: bool = False
@@ -438,8 +440,8 @@ def _choose_phase_by_counts(
 
 
 def count_kept_by(partition: Any, *, replicas: int) -> int:
-    """Return the number of pods that a partition keeps at the old revision. A percentage is rounded up, but less than
-    100% never keeps all pods. An invalid value means 0.
+    """Return the number of pods that a partition keeps at the old revision. A percentage is rounded up. With more
+    than one replica, a percentage below 100% never keeps all pods. An invalid value means 0.
     """
     if partition is None:
         return 0

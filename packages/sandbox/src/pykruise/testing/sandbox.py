@@ -63,7 +63,7 @@ class Sandbox:
         self._rules = rules_of(failures)
         self._tasks: list[asyncio.Task[Any]] = []
         self._read: dict[tuple[str, str, str], None] = {}
-        """Kind, namespace and name of the objects that a claim has read."""
+        """Kind, namespace and name of the objects that the function passed to `until` has read."""
         self.loop: asyncio.AbstractEventLoop
         self.cluster: Cluster
 
@@ -73,8 +73,8 @@ class Sandbox:
         return self.cluster.client
 
     def client_as(self, user: str, *groups: str) -> Client:
-        """Return a client of another user than the administrator: a user's name, or `namespace:name` of a service
-        account.
+        """Return a client that acts as another user than the administrator. `user`: a user's name, or `namespace:name`
+        of a service account.
 
         With `rbac`, it may only do what the user's roles allow.
         """
@@ -328,7 +328,7 @@ class Sandbox:
 
 
 async def _run_in_loop(change: Callable[[], None]) -> None:
-    """Make the change inside the loop, because tasks that it wakes belong to the loop."""
+    """Make the change inside the loop, because the change wakes tasks of this loop."""
     change()
 
 

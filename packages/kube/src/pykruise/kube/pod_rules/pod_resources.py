@@ -20,7 +20,9 @@ __all__ = ["POD_RESOURCES", "check_pod_resources", "fill_pod_resources", "sum_co
 
 Doc = Mapping[str, Any]
 POD_RESOURCES: Final = ("cpu", "memory")
-"""Resources that a pod can request as a whole and that can change while it runs. Huge pages can only be requested."""
+"""Resources that `spec.resources` of a pod can contain and that can change while the pod runs. `spec.resources` can
+also contain huge pages, but their amount cannot change.
+"""
 
 
 def check_pod_resources(spec: Doc, path: str) -> Causes:

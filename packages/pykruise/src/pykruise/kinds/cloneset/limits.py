@@ -100,8 +100,8 @@ def limits_of(spec: CloneSetSpec) -> tuple[CloneSetLimits, list[FieldProblem]]:
 
 
 def _compute_partition(value: IntOrPercent, resolved: int, *, replicas: int) -> int:
-    """Return the effective partition. It is at most `replicas`. If it is a percentage below 100%, at least one pod is
-    updated.
+    """Return the effective partition. It is at most `replicas`. If it is a percentage below 100% and `replicas` is
+    more than 1, at least one pod is updated.
     """
     if isinstance(value, str) and value != "100%" and replicas > 1 and resolved == replicas:
         return replicas - 1

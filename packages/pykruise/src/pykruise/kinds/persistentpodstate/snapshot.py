@@ -4,8 +4,8 @@ StateView + Read ──▶ read_snapshot() ──▶ StateSnapshot ──▶ pla
 
 A snapshot is for a name: a PersistentPodState has this name, or workloads with this name request a PersistentPodState
 that does not exist yet. StatefulSets and workloads of kinds on the white list are cached. If the manager has no
-permission to watch a kind, its workloads are read each time. Annotations of recorded pods are read once per version of
-a pod.
+permission to watch a kind, its workloads are read for each snapshot. Annotations of recorded pods are read once per
+version of a pod.
 """
 
 import asyncio

@@ -2,10 +2,10 @@
 
 BudgetView + Read ──▶ read_snapshot() ──▶ BudgetSnapshot ──▶ plan.py
 
-Workloads of known kinds are cached. Workloads of other kinds are read each time. The budget's status records the pods
-whose deletion or update was admitted; a recorded pod does not count as available. When a pod's records have expired,
-the pod is read from the API server before it counts as available again, because a watch that hangs possibly has not
-delivered the deletion or update.
+Workloads of known kinds are cached. Workloads of other kinds are read for each snapshot. The budget's status records
+the pods whose deletion or update was admitted; a recorded pod does not count as available. When a pod's records have
+expired, the pod is read from the API server before it counts as available again, because a watch that hangs possibly
+has not delivered the deletion or update.
 """
 
 import logging

@@ -155,7 +155,7 @@ def _expand_terms(terms: Sequence[OrderTerm], pods: Sequence[PodView]) -> list[O
 def count_kept_back(partition: IntOrPercent | None, *, of: int) -> int:
     """Number of waiting pods that keep their revision. Raises ValueError.
 
-    A percentage is rounded up, but a percentage below 100% never keeps all pods.
+    A percentage is rounded up. With more than one pod, a percentage below 100% never keeps all pods.
     """
     if partition is None:
         return 0

@@ -2,8 +2,8 @@
 
 SpreadView + Read ──▶ read_snapshot() ──▶ SpreadSnapshot ──▶ plan.py
 
-Workloads of the built-in kinds are cached. Workloads of the white list are read each time. Pods that existed before
-their WorkloadSpread are read completely, once, to find their subset.
+Workloads of the built-in kinds are cached. Workloads of the white list are read for each snapshot. Pods that existed
+before their WorkloadSpread are read completely, once, to find their subset.
 """
 
 import asyncio

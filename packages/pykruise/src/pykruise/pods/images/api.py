@@ -41,10 +41,10 @@ class CompletionPolicy(Typed, frozen=True, kw_only=True):
     """Determines when the job ends."""
 
     active_deadline_seconds: Int64 | None = None
-    """Seconds after its start at which an unfinished job fails. Must not be set with type Never."""
+    """Seconds from the start of the job until it fails if it has not ended. Must not be set with type Never."""
     ttl_seconds_after_finished: Int32 | None = None
-    """Seconds after its end at which the job is deleted. Without this field, the job is kept. Must not be set with type
-    Never.
+    """Seconds from the end of the job until it is deleted. Without this field, the job is kept. Must not be set with
+    type Never.
     """
     type: str = ""
     """Always (the default): the job ends when all nodes have finished. Never: the job continues with nodes that are

@@ -16,8 +16,8 @@ from pykruise.pods.view import keys
 from pykruise.pods.workload.options import EVICTION_SURGE, find_option_errors
 
 WANTED_S: Final = 600.0
-"""Seconds after its last request at which an eviction is no longer wanted. Clients repeat a request within seconds
-(kubectl drain, Karpenter, the cluster autoscaler) or minutes (the descheduler: five by default).
+"""Seconds from the last request for an eviction until the eviction is no longer wanted. Clients repeat a request within
+seconds (kubectl drain, Karpenter, the cluster autoscaler) or minutes (the descheduler: five by default).
 """
 
 RENEWED_S: Final = 60.0

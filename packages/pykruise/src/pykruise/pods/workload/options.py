@@ -189,7 +189,7 @@ POD_REPLACEMENT_POLICY: Final = Option(annotation="pykruise.io/pod-replacement-p
 REPLACE_NEVER_READY: Final = Option(
     annotation="pykruise.io/replace-never-ready-after-seconds", parse=_parse_seconds
 )
-"""Seconds after its creation at which a pod of an older revision that has never been ready is replaced."""
+"""Seconds from the creation of a pod of an older revision until it is replaced, if it has never been ready."""
 
 IGNORE_UNAVAILABLE_NODES: Final = Option(
     annotation="pykruise.io/ignore-unavailable-nodes", parse=_parse_amount

@@ -1,4 +1,4 @@
-"""Rules of the core group's plain objects: namespaces, nodes, configuration, service accounts, events.
+"""Rules of the core group's plain objects: namespaces, nodes, ConfigMaps, Secrets, ServiceAccounts, events, Endpoints.
 
     an object as sent ──▶ …Strategy ──▶ the object as stored, or Causes
 
@@ -163,7 +163,7 @@ def _check_taints(taints: Any, path: str) -> Causes:
 
 
 class ConfigMapStrategy(BuiltinStrategy):
-    """ConfigMaps: strings and binary data under file names; they cannot change if `immutable` is true."""
+    """ConfigMaps: strings and binary data under keys; the data cannot change if `immutable` is true."""
 
     def validate_create(self, doc: Document) -> list[Cause]:
         return list(_check_config_map(doc))
