@@ -563,7 +563,7 @@ async def test_daemon_sets_and_schedules_take_their_verbs_too(stage: Stage) -> N
     await kruise.says("create", "broadcastJob", "now", "--from", "acj/nightly")
     made = await stage.get("now", resource=BROADCAST_JOBS)
     assert made["metadata"]["annotations"]["cronjob.kubernetes.io/instantiate"] == "manual"
-    assert "creates BroadcastJobs, not Jobs" in await kruise.refuses(
+    assert "creates BroadcastJobs or ImageListPullJobs, not Jobs" in await kruise.refuses(
         "create", "job", "j", "--from", "acj/nightly"
     )
 

@@ -2,10 +2,10 @@
 
 Kind.shown ──▶ build_interpreters() ──▶ ResourceInterpreterCustomizations, one per kind and version
 
-Pure. Karmada has built-in interpreters for some kinds, in the versions that released versions of OpenKruise store.
-These interpreters cover every served version, and kinds that Karmada does not know. The scripts are Lua 5.1
-(gopher-lua). The scripts for Argo CD have the same health rules (lua_health.py), so all tools show the same health. A
-paused object is healthy, because its user requested the pause.
+Pure. Karmada has built-in interpreters for some kinds, only in the storage versions of OpenKruise's releases.
+The interpreters of this module cover every served version, and kinds that Karmada does not know. The scripts are Lua
+5.1 (gopher-lua). The scripts for Argo CD have the same health rules (lua_health.py), so all tools show the same health.
+A paused object is healthy, because its user requested the pause.
 """
 
 from collections.abc import Iterator, Sequence
@@ -86,7 +86,7 @@ _NOT_SUMMED: Final = "observedGeneration"
 
 
 def build_interpreters() -> list[Document]:
-    """Return an interpreter for each kind of workload and job with counts, in each of its versions."""
+    """Return an interpreter for each kind whose metrics contain counts of the status, in each of its versions."""
     versions: dict[str, list[str]] = {}
     for resource, _ in list_marked_schemas():
         versions.setdefault(resource.kind, []).append(resource.version)

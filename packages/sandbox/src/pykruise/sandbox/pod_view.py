@@ -243,7 +243,7 @@ class PodContainerStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     allocated_resources: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
     """Requests that the node has admitted."""
     resources: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
-    """Requests and limits in force."""
+    """Actual requests and limits."""
 
 
 class PodStatus(msgspec.Struct, frozen=True, gc=False):
@@ -259,7 +259,7 @@ class PodStatus(msgspec.Struct, frozen=True, gc=False):
     start_time: str | None = None
     observed_generation: int | None = None
     resources: Mapping[str, Any] | None = None
-    """Requests and limits in force of the whole pod."""
+    """Actual requests and limits of the whole pod."""
     resize: str = ""
     """State of a resize on servers before 1.33; kubelets remove it after the resize."""
     nominated_node_name: str = ""

@@ -334,7 +334,9 @@ def _check_resource_name(resource: str, path: str) -> Causes:
 
 
 def check_amount(resource: str, amount: str, path: str) -> Causes:
-    """Yield the errors of an amount of a resource: not negative, and whole for a countable resource."""
+    """Yield the errors of an amount of a resource: it must not be negative, and the amount of an extended resource
+    must be an integer.
+    """
     yield from check_quantity_not_negative(amount, path)
     if not _is_native(resource) and parse_quantity(amount).denominator != 1:
         yield make_invalid_error(path, amount, "must be an integer")

@@ -110,13 +110,13 @@ def check_one_of(value: str | None, path: str, allowed: Iterable[str], *, needed
 
 
 def check_not_negative(value: int | None, path: str) -> Causes:
-    """Yield the errors of a count or duration: not negative."""
+    """Yield the errors of a count or duration: it must not be negative."""
     if value is not None and value < 0:
         yield make_invalid_error(path, value, NOT_NEGATIVE)
 
 
 def check_quantity_not_negative(value: str, path: str) -> Causes:
-    """Yield the errors of an amount: not negative; `value` is in canonical form."""
+    """Yield the errors of an amount: it must not be negative. `value` is in canonical form."""
     if parse_quantity(value) < 0:
         yield make_invalid_error(path, value, NOT_NEGATIVE)
 

@@ -26,7 +26,7 @@ also contain huge pages, but their amount cannot change.
 
 
 def check_pod_resources(spec: Doc, path: str) -> Causes:
-    """Yield the errors of `spec.resources`: the amounts, and that the containers fit into them."""
+    """Yield the errors of `spec.resources`: the amounts must be valid, and the containers must fit into them."""
     resources: Doc = spec["resources"]
     if (spec.get("os") or {}).get("name") == "windows":
         yield make_forbidden_error(f"{path}.resources", "may not be set for a windows pod")

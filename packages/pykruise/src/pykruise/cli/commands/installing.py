@@ -309,7 +309,7 @@ def kube_state_metrics() -> None:
     examples=("manifests karmada | kubectl apply --server-side -f -",),
 )
 def karmada() -> None:
-    """Print ResourceInterpreterCustomizations of every kind with counts, for Karmada's API server."""
+    """Print Karmada's ResourceInterpreterCustomizations of workloads, SidecarSets and PodUnavailableBudgets."""
     from pykruise.manager.argocd import format_document
     from pykruise.manager.karmada import build_interpreters
 

@@ -102,7 +102,9 @@ async def _read_template(session: Session, field: str, other: str) -> tuple[Docu
         raise KubectlError(f"unknown object type {source['kind']} in --from")
     template = get_path(source, "spec", "template", field)
     if not template:
-        raise KubectlError(f"AdvancedCronJob {name} creates {other}, not {_MADE[field]}")
+        raise KubectlError(
+            f"AdvancedCronJob {name} creates {other}, not {_MADE[field]}: it has no spec.template.{field}"
+        )
     return source, template
 
 
@@ -150,13 +152,16 @@ def build_job_document(
 
 async def create_job(session: Session) -> list[Error]:
     """`create job NAME (--image I [-- CMD…] | --from cronjob/x|acj/x)`."""
-    return await _create_job(session, JOBS, "jobTemplate", "BroadcastJobs")
+    return await _create_job(session, JOBS, "jobTemplate", "BroadcastJobs or ImageListPullJobs")
 
 
 async def create_broadcast_job(session: Session) -> list[Error]:
     """`create broadcastJob NAME (--image I [-- CMD…] | --from acj/x)`."""
     return await _create_job(
-        session, await _find_resource(session, "BroadcastJob"), "broadcastJobTemplate", "Jobs"
+        session,
+        await _find_resource(session, "BroadcastJob"),
+        "broadcastJobTemplate",
+        "Jobs or ImageListPullJobs",
     )
 
 
@@ -185,8 +190,8 @@ async def _create_job(session: Session, resource: Resource, field: str, other: s
 def recreate_request(
     pod: Document, *, api_version: str, name: str, containers: Sequence[str], flags: Mapping[str, Any]
 ) -> Document:
-    """A ContainerRecreateRequest for containers of a pod; without names, for all containers. Only names are sent;
-    admission fills in the other fields.
+    """A ContainerRecreateRequest for containers of a pod; without names, for all containers. Of each container, only
+    the name is sent; admission fills in its other fields.
 
     Raises KubectlError for a container that the pod does not have.
     """
@@ -253,7 +258,7 @@ async def create_container_recreate_request(session: Session) -> list[Error]:
     return await _create(session, resource, document)
 
 
-# ── scaffolds ────────────────────────────────────────────────────────────────
+# ── other kinds ──────────────────────────────────────────────────────────────
 
 
 def labels_of(text: str, flag: str) -> dict[str, str]:

@@ -187,7 +187,7 @@ def choose_ids(
 
     `claims`: the CloneSet's claims that new pods can take over. `active`, `terminating`: ids of the CloneSet's pods. If
     the pod of a claim is terminating, the new pod waits until it has ended: with another id, the new pod could not take
-    over the claim. `finished`: ids whose pod name is perhaps never free again; a new pod gets another id. `taken`:
+    over the claim. `finished`: ids whose pod name may never be free again; a new pod gets another id. `taken`:
     further ids that new pods must not get, because the claims of these ids are being deleted.
     """
     by_id: dict[InstanceId, list[ClaimView]] = {}

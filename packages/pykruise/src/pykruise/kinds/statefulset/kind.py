@@ -98,7 +98,7 @@ def _enqueue_by_pod_name(change: Change[PodView], around: Around[StatefulSetSett
 
 
 CLAIM_S: Final = 5.0
-"""Seconds by which the status may be late when a PVC that no pod waits for has changed its size."""
+"""Delay in seconds before the sets that count a changed PVC in their status are enqueued."""
 
 
 def _enqueue_by_claim(

@@ -58,7 +58,7 @@ def _take_step(here: Any, segment: str, walked: str) -> Any:
     if isinstance(here, list):
         is_index = len(segment) <= _LONGEST_INDEX and segment.isascii() and segment.isdecimal()
         if not is_index or int(segment) >= len(here):
-            raise PathError(f"{walked}: is not an index of a list of {len(here)}")
+            raise PathError(f"{walked}: is not an index of this list, which has {len(here)} items")
         return here[int(segment)]
     raise PathError(f"{walked}: its parent is neither an object nor a list")
 

@@ -16,7 +16,7 @@ SHOWN = 3
 
 
 async def check_injection(live: Live) -> Sequence[Finding]:
-    """Check that pods of OpenKruise's workloads have the readiness gate that in-place updates need."""
+    """Check that pods of OpenKruise's workloads have the readiness gate KruisePodReady."""
     if not (await live.read_gates())["PodWebhook"]:
         return [make_fine("pods", "PodWebhook is off: pods do not pass the webhooks")]
     result = await live.list(PODS)
@@ -28,7 +28,8 @@ async def check_injection(live: Live) -> Sequence[Finding]:
         )
         more = f" and {len(missed) - SHOWN} more" if len(missed) > SHOWN else ""
         count = format_count(len(missed), "pod lacks", "pods lack")
-        what = f"{count} the readiness gate {READINESS}, so in-place updates do not take them out"
+        users = "lifecycle hooks (markPodNotReady) and ContainerRecreateRequests"
+        what = f"{count} the readiness gate {READINESS}, so {users} do not take them out"
         fix = "recreate the pods: they were created while the webhooks did not respond, or by another manager"
         return [make_warning("pods", f"{what} of service: {names}{more}", fix)]
     return [

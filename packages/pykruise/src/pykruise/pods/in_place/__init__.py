@@ -1,7 +1,7 @@
 """The engine of in-place updates, which change a running pod instead of recreating it. All kinds use this package.
 
 two revisions ──▶ find_difference() ──▶ UpdateSpec ──▶ start(pod) ──▶ writes
-every pod, in every plan       ──▶ find_next_step(pod) ──▶ writes, or the reason for waiting, or the end
+pod that may be in an update ──▶ find_next_step(pod) ──▶ writes, or the reason for waiting, or the end
 
 difference.py decides which changes are possible, and update_spec.py describes them. batches.py selects the containers
 that change now, and steps.py makes the writes. completion.py judges the result with images.py, runtime_meta.py and

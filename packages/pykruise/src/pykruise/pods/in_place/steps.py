@@ -3,10 +3,10 @@
 pod + UpdateSpec ──▶ start()     ──▶ the writes that begin the update
 pod              ──▶ find_next_step() ──▶ Continue (writes) | Waiting (why, until when) | Complete | Broken
 
-Pure. A whole update is three writes: a condition that takes the pod out of service, one patch with images, labels and
-annotations, and the condition that returns the pod to service. The first write is left out when no container
-restarts. The pod stores the whole state of its update, so any manager can continue at any point, and repeating a
-write changes nothing.
+Pure. A simple update is three writes: a condition that takes the pod out of service, one patch with images, labels and
+annotations, and the condition that returns the pod to service. If no container restarts, only the patch is written. A
+change of resources adds a resize; each further batch of containers, and the end of a grace period, add a patch. The pod
+stores the whole state of its update, so any manager can continue at any point, and repeating a write changes nothing.
 """
 
 from collections.abc import Iterable, Mapping
@@ -103,9 +103,9 @@ def start(
     settings: InPlaceSettings,
     metadata: Mapping[str, Any] | None = None,
 ) -> tuple[PodPatch, ...]:
-    """Writes that begin an update of the pod, each only if needed: the condition that takes the pod out of service, a
-    resize, and the patch of the pod. The API server may reject a resize, so a pod does not leave service before the API
-    server has accepted the resize (_ask_for_resize).
+    """Return the writes that begin an update of the pod, in this order and each only if needed: the resize (only a dry
+    run if it restarts a container), the condition that takes the pod out of service, the resize after a dry run, and
+    the patch of the pod. The API server may reject the resize; then the pod must not leave service (_ask_for_resize).
 
     `labels` name the target revision in the form that the kind writes. `metadata`: further labels and annotations for
     the same write (the lifecycle state). Changes that an earlier unfinished update left open are included.
@@ -157,8 +157,8 @@ def _ask_for_resize(
 
 
 def find_next_step(pod: UpdatablePod, *, now: Instant, settings: InPlaceSettings) -> NextStep:
-    """Next step of the pod's update. Every plan calls this function for every pod; for most pods the result is
-    Complete.
+    """Return the next step of the pod's update; for a pod without an update, Complete. Plans rarely call this function
+    for pods at rest (is_at_rest).
     """
     try:
         if any(pod.annotations.get(key) for key in GRACE_ANNOTATIONS):
@@ -234,7 +234,9 @@ def _find_pending_changes(pod: UpdatablePod) -> UpdateSpec | None:
 def _make_state(
     pod: UpdatablePod, wanted: UpdateSpec, *, now: Instant, settings: InPlaceSettings
 ) -> UpdateState:
-    """Create a state that also keeps the unfinished records of the last update."""
+    """Create the state of a new update. If the last update is unfinished, the new state also has its image records and
+    flags.
+    """
     state = UpdateState(
         revision=wanted.revision,
         started_at=now,
@@ -268,7 +270,7 @@ def _has_unreported_image(pod: UpdatablePod, wanted: UpdateSpec) -> bool:
 
 
 def _restarts_any(pod: UpdatablePod, wanted: UpdateSpec) -> bool:
-    """Whether a container restarts; `wanted` must contain only real changes."""
+    """Whether a container restarts; `wanted` must not contain changes that the pod already has."""
     return bool(wanted.images or wanted.ref_metadata) or _resize_restarts(pod, wanted)
 
 

@@ -3,9 +3,9 @@
 stored budget ──▶ BudgetView (what a cache keeps)
 budget + pod + operation ──▶ ask() ──▶ free, to be spent, or rejected ──▶ spend_patch(): one write for all pods
 
-Pure, and the only place of these rules: the pod webhook, the budgets' controller and workloads before an update use
-them. A client writes its spending to the budget's status with the resourceVersion as precondition, so two clients
-that spend at the same time cannot both succeed.
+Pure. Only this module contains these rules; the pod webhook, the controller of budgets, and (before an update) the
+controllers of workloads use it. A client writes its spending to the budget's status with the resourceVersion as
+precondition, so two clients that spend at the same time cannot both succeed.
 """
 
 import re
@@ -71,7 +71,9 @@ class BudgetView(msgspec.Struct, frozen=True, kw_only=True):
     created_at: Instant | None = None
     is_deleting: bool = False
     selector: Selector = NOTHING
-    """Selects the budget's pods; matches none when the budget uses `target`, or when it is unreadable (`problem`)."""
+    """Selects the budget's pods; matches no pod if the budget uses `target`, or if spec.selector cannot be read
+    (`problem`).
+    """
     target: tuple[GroupKind, str] | None = None
     """The workload whose pods the budget covers: kind and name."""
     target_version: str = ""
@@ -125,7 +127,7 @@ class BudgetAnswer(msgspec.Struct, frozen=True):
     refusal: str = ""
     code: RefusalCode | None = None
     remedy: str = ""
-    """Action for a case in which waiting perhaps never helps; empty if only more serving pods are needed."""
+    """Action for a case in which waiting may never help; empty if only more serving pods are needed."""
 
 
 FREE: Final = BudgetAnswer()
@@ -178,7 +180,8 @@ _decode = msgspec.json.Decoder(_Budget).decode
 def project_budget(raw: bytes | msgspec.Raw) -> BudgetView:
     """Decode a budget's JSON text (v1beta1) into its view. Raises msgspec.DecodeError when the text is not a budget.
 
-    If a typed field is empty, its v1alpha1 annotation is used, because CRDs installed with OpenKruise do not convert.
+    In v1alpha1, annotations contain some settings. OpenKruise's CRD does not convert them to fields of the spec, so if
+    such a field is empty, the annotation is read.
     """
     budget = _decode(raw)
     meta, annotations = budget.metadata, budget.metadata.annotations or {}
@@ -273,8 +276,8 @@ def build_related_annotations(name: str) -> dict[str, str]:
 
 
 def list_protected_operations(budget: BudgetView, *, is_resize_apart: bool = False) -> frozenset[str]:
-    """Operations that the budget protects against. `is_resize_apart` (gate InPlacePodVerticalScaling): RESIZE is
-    protected only if it is listed; otherwise it is protected together with UPDATE.
+    """Operations that the budget protects against. If `is_resize_apart` is true (gate InPlacePodVerticalScaling
+    is on), RESIZE is protected only if it is listed. If it is false, RESIZE is also protected if UPDATE is protected.
     """
     listed = budget.operations or frozenset(_PROTECTED_BY_DEFAULT)
     if not is_resize_apart and Operation.UPDATE in listed:
@@ -336,8 +339,9 @@ def ask(
     """Decide whether the pod may be taken out of service. `spent`: units already taken from the budget that its
     status does not show yet.
 
-    A pod costs nothing if it does not serve, if its update is unfinished, or if the budget has already admitted it. An
-    unreadable selector rejects the operation. OpenKruise applies the same rules in the same order.
+    A pod costs nothing if it does not serve, if its update is unfinished, or if the budget has already admitted it. If
+    spec.ignoredPodSelector cannot be read, the operation is rejected. OpenKruise applies the same rules in the same
+    order.
     """
     if budget is None or is_exempt(pod.annotations):
         return FREE
@@ -364,8 +368,8 @@ def ask(
 
 
 def _describe_closed_remedy(budget: BudgetView) -> str:
-    """Return the required change if the budget perhaps never allows a disruption; empty if it allows a disruption when
-    its pods serve.
+    """Return the required change if the budget may never allow a disruption; empty if it allows a disruption when its
+    pods serve.
     """
     total = budget.stored_status.get("totalReplicas")
     if not isinstance(total, int) or budget.desired_available < total:
@@ -405,7 +409,7 @@ def split_budget_remedy(message: str) -> tuple[str, str]:
 
 
 def describe_opening(budget: BudgetView) -> str:
-    """Return the change of the spec by which a budget that requires all of its pods allows disruptions."""
+    """Return the change of the spec after which the budget allows disruptions. Now it requires all of its pods."""
     if budget.min_available is None:
         return "raise maxUnavailable"
     is_rounded_up = isinstance(budget.min_available, str) and budget.desired_available == 1

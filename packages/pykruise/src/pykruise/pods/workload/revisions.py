@@ -372,9 +372,10 @@ def choose_update(
     """Choose the revision of the live template.
 
     `revisions` are the owner's, sorted. `others` are further revisions of the namespace by name, which may already have
-    the name of a new one. `annotations` are set on an older revision that is wanted again. The latest stored revision
-    with the same meaning is used. If it is not the newest one, it gets the highest number again. Otherwise a new
-    revision is created; if another revision has its name, the collision count changes the name.
+    the name of a new one. `annotations` are set on an older revision that is wanted again. Of the owner's revisions
+    with the same meaning, the one with the highest number is used. If another revision has a higher number, the chosen
+    revision gets a new number above all others. If no revision has the same meaning, a new revision is created; if
+    another revision has its name, the collision count changes the name.
     """
     number = revisions[-1].number + 1 if revisions else 1
     if revisions and revisions[-1].meaning == wanted.meaning:
@@ -412,8 +413,8 @@ def _make_revision(
         if holder is None:
             break
         if holder.meaning == wanted.meaning:
-            # An earlier owner of the same name left the revision. Its meaning is the same, so pods may have it. After
-            # its garbage collection the next plan creates it again with the same name.
+            # The revision belongs to a deleted owner with the same name. It has the same meaning, so pods may use it.
+            # After garbage collection deletes it, the next plan creates it again with the same name.
             return UpdateChoice(revision=holder, collision_count=collision_count)
         collision_count += 1
     document = body(name, name_hash, number)

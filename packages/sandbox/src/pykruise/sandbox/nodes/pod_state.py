@@ -58,7 +58,9 @@ class KubeletSettings(msgspec.Struct, frozen=True, kw_only=True):
     resize_s: float = 0.0
     """Time that a change of resources needs; 0: the kubelet applies and reports the change in one write."""
     reports_resources: bool = True
-    """Whether resources in force are reported and changed (as kubelets of Kubernetes 1.33 and later do)."""
+    """Whether the kubelet reports the actual resources of containers (status.containerStatuses[].resources) and resizes
+    them, as kubelets of Kubernetes 1.33 and later do.
+    """
     pull_error_s: float = 1.0
     """Time that ErrImagePull is shown before ImagePullBackOff."""
     backoff_s: float = 10.0
@@ -133,7 +135,7 @@ class ContainerRun(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     previous: Terminated | None = None
     """End of the run before the latest, when EXITED."""
     resources: Mapping[str, Any] | None = None
-    """Requests and limits in force; None if they are unknown or not reported."""
+    """Actual requests and limits; None if they are unknown or not reported."""
     missing: str = ""
     """Missing object that its environment refers to, when BLOCKED."""
 

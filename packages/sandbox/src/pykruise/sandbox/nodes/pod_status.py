@@ -103,7 +103,7 @@ def status_of(
 def _choose_pod_resources(
     pod: SandboxPodView, state: SimulatedPodState, *, is_running: bool
 ) -> Mapping[str, Any] | None:
-    """Resources in force of the whole pod: the old resources while a change waits or is in progress."""
+    """Actual resources of the whole pod: the old resources while a change waits or is in progress."""
     if pod.resources is None or not is_running:
         return None
     is_open = state.resize_refused is not None or state.resizing_since is not None

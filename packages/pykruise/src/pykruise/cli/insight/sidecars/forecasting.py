@@ -136,8 +136,8 @@ def _describe_new_pods(sight: SidecarSight) -> Iterator[str]:
         yield f"get revision {contents.revision}, as injectionStrategy.revision requires"
     elif choice is not None and choice.policy == PARTIAL and (choice.revision_name or choice.custom_version):
         yield (
-            "get the containers below, except the percentage that updateStrategy.partition keeps: "
-            "these pods get the revision that injectionStrategy.revision names"
+            "get the containers below; but if updateStrategy.partition is a percentage, this share of the "
+            "pods gets the revision that injectionStrategy.revision names"
         )
     yield from _describe_contents(contents)
 
