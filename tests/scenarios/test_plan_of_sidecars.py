@@ -10,8 +10,9 @@ from pykruise.cli.insight.effect_forecast import Outlook
 from pykruise.cli.plan import compute_exit_code, describe_forecast, plan_document
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kube.cache.cache import Cache, Change
-from pykruise.kube.documents import Document
-from pykruise.kube.resources import PODS
+from pykruise.kube.documents import Document, decode
+from pykruise.kube.resources import CONTROLLER_REVISIONS, PODS
+from pykruise.manager.settings import NAMESPACE
 from pykruise.pods.view import keys
 from pykruise.pods.view.decoding import project_pod
 from pykruise.pods.view.pod_view import PodView
@@ -179,6 +180,27 @@ async def test_a_paused_sidecarset_is_reported(
     stage: Stage, request: pytest.FixtureRequest, spec: Object, name: str
 ) -> None:
     await with_sidecars(stage, replicas=2)
+    golden(request, name, await plan(stage, manifest(stage, container(LOG, "log:2"), **spec)))
+
+
+@pytest.mark.parametrize(
+    ("strategy", "name"),
+    [
+        ({"partition": "30%"}, "revision-of-a-share"),
+        ({"partition": 1}, "revision-of-no-new-pod"),
+        ({"selector": {"matchLabels": {"is": "canary"}}}, "revision-outside-of-the-selector"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+async def test_the_pods_that_get_the_revision_of_the_injection_strategy_are_named(
+    stage: Stage, request: pytest.FixtureRequest, strategy: Object, name: str
+) -> None:
+    await with_sidecars(stage, replicas=2)
+    label = f"kruise.io/sidecarset-name={LOG}"
+    revisions = await stage.client.list(CONTROLLER_REVISIONS, NAMESPACE, label_selector=label)
+    revision = decode(revisions.items[0])["metadata"]["name"]
+    injection = {"revision": {"revisionName": revision, "policy": "Partial"}}
+    spec = {"injectionStrategy": injection, "updateStrategy": strategy}
     golden(request, name, await plan(stage, manifest(stage, container(LOG, "log:2"), **spec)))
 
 

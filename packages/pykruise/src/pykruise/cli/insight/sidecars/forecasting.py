@@ -22,7 +22,7 @@ from pykruise.kinds.sidecarset.matching import PARTIAL, choose_contents
 from pykruise.kinds.sidecarset.plan import plan_sidecarset
 from pykruise.kinds.sidecarset.sidecar_contents import Sidecar, SidecarSetContents, name_hot_pair
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
-from pykruise.kinds.sidecarset.view import has_contents
+from pykruise.kinds.sidecarset.view import ReadableSidecarSetView, has_contents
 from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
@@ -131,15 +131,29 @@ def _describe_new_pods(sight: SidecarSight) -> Iterator[str]:
     except InjectionError as error:
         yield f"are rejected: {error}"
         return
-    choice = strategy.revision if strategy is not None else None
-    if contents is not view.contents:
-        yield f"get revision {contents.revision}, as injectionStrategy.revision requires"
-    elif choice is not None and choice.policy == PARTIAL and (choice.revision_name or choice.custom_version):
-        yield (
-            "get the containers below; but if updateStrategy.partition is a percentage, this share of the "
-            "pods gets the revision that injectionStrategy.revision names"
-        )
+    yield from _describe_revision(view, contents)
     yield from _describe_contents(contents)
+
+
+def _describe_revision(view: ReadableSidecarSetView, contents: SidecarSetContents) -> Iterator[str]:
+    """Yield which new pods get the revision of injectionStrategy. `contents`: those of a pod without labels."""
+    choice = view.spec.revision_choice
+    if choice is None or not (choice.revision_name or choice.custom_version):
+        return
+    is_partial = choice.policy == PARTIAL
+    if contents is not view.contents:
+        others = ", except pods that updateStrategy.selector matches"
+        is_selected = is_partial and view.update_selector is not None
+        required = f"get revision {contents.revision}, as injectionStrategy.revision requires"
+        yield required + (others if is_selected else "")
+        return
+    strategy = view.spec.update_strategy
+    share = strategy.partition if strategy is not None else None
+    if is_partial and isinstance(share, str):
+        yield (
+            f"get the containers below; a share of {share} (updateStrategy.partition) gets the revision that "
+            "injectionStrategy.revision names"
+        )
 
 
 def _describe_contents(contents: SidecarSetContents) -> Iterator[str]:
