@@ -875,8 +875,8 @@ def test_a_wall_shows_what_needs_action_and_nothing_to_press(
     press_key(browser, "w")
     browser.until(lambda: "wall=1" in browser.driver.current_url)
     browser.until(lambda: not browser.find("header").is_displayed())
-    assert browser.find("main .card").is_displayed()
-    assert not [item for item in browser.all("main button, main input, main .settled") if item.is_displayed()]
+    assert browser.count_visible("main .card")
+    assert not browser.count_visible("main button, main input, main .settled")
     press_key(browser, Keys.ESCAPE)
     browser.until(lambda: browser.find("header").is_displayed())
 

@@ -75,6 +75,12 @@ class Browser:
         )
         return texts
 
+    def count_visible(self, selector: str) -> int:
+        """Number of visible elements that the selector matches, by one script: the page may replace them meanwhile."""
+        script = "return [...document.querySelectorAll(arguments[0])].filter((item) => item.checkVisibility()).length"
+        count: int = self.run(script, selector)
+        return count
+
     def run(self, script: str, *arguments: Any) -> Any:
         """A script in the page."""
         return self.driver.execute_script(script, *arguments)
