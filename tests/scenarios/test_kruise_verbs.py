@@ -31,6 +31,7 @@ from pykruise.kube.resources import (
 )
 from pykruise.sandbox.nodes.faults import Rule
 from support.daemonsets import daemonset
+from support.faults import FaultyTransport, conflict, patches
 from support.kruise import Kruise
 from support.scenario import Object, Stage, cloneset, rolling
 from support.statefulsets import statefulset
@@ -51,6 +52,24 @@ async def started(stage: Stage, *documents: Object) -> Kruise:
 async def template_of(stage: Stage, name: str = "web") -> Object:
     template: Object = (await stage.get(name))["spec"]["template"]
     return template
+
+
+# ── conflicts ────────────────────────────────────────────────────────────────
+
+
+async def test_a_change_is_tried_again_after_seven_conflicts_and_not_after_eight(stage: Stage) -> None:
+    """A manager that writes the status of a rollout causes many conflicts in a short time."""
+    await started(stage)
+    faulty = FaultyTransport(stage.client.transport)
+    kruise = Kruise(stage, faulty)
+    # given seven conflicts
+    faulty.on(patches("/clonesets/web"), *[conflict()] * 7)
+    await kruise.says("set", "image", "clone/web", "main=nginx:2")
+    assert (await template_of(stage))["spec"]["containers"][0]["image"] == "nginx:2"
+    # given eight
+    faulty.on(patches("/clonesets/web"), *[conflict()] * 8)
+    assert "(Conflict)" in await kruise.refuses("set", "image", "clone/web", "main=nginx:3")
+    assert (await template_of(stage))["spec"]["containers"][0]["image"] == "nginx:2"
 
 
 # ── rollout ──────────────────────────────────────────────────────────────────

@@ -6,6 +6,7 @@ Info, mutate(document) ──▶ change() ──▶ the object as stored, or Non
 A dry run on the client writes nothing and returns the changed object.
 """
 
+import asyncio
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -17,7 +18,10 @@ from pykruise.kube.documents import Document, deep_copy, is_same
 from pykruise.kube.errors import ConflictError
 from pykruise.kube.patches.types import PatchType
 
-_TRIES: Final = 5
+_WAITS_S: Final = (0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0)
+"""Seconds before each further attempt. During a rollout the manager writes the status several times per second, and
+each of these writes can cause a conflict.
+"""
 
 
 async def change(
@@ -32,7 +36,7 @@ async def change(
     the errors of `mutate`.
     """
     dry_run = dry_run_of(session.call, session.warn)
-    for left in reversed(range(_TRIES)):
+    for wait_s in (*_WAITS_S, None):
         after = deep_copy(info.document)
         mutate(after)
         if is_same(after, info.document):
@@ -42,8 +46,9 @@ async def change(
         try:
             return await patch(session, info, merge_patch(info.document, after), manager=manager)
         except ConflictError:
-            if not left:
+            if wait_s is None:
                 raise
+            await asyncio.sleep(wait_s)
         info = await reread(session, info)
     return None
 
