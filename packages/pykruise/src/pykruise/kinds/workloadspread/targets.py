@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from pykruise.kube.documents import Document
+from pykruise.kube.values.counts import format_count
 from pykruise.kube.values.group_kinds import GroupKind
 from pykruise.plans.targets import TARGET_RESOURCES
 
@@ -58,7 +59,8 @@ def _take_step(here: Any, segment: str, walked: str) -> Any:
     if isinstance(here, list):
         is_index = len(segment) <= _LONGEST_INDEX and segment.isascii() and segment.isdecimal()
         if not is_index or int(segment) >= len(here):
-            raise PathError(f"{walked}: is not an index of this list, which has {len(here)} items")
+            items = format_count(len(here), "item")
+            raise PathError(f"{walked}: is not an index of this list, which has {items}")
         return here[int(segment)]
     raise PathError(f"{walked}: its parent is neither an object nor a list")
 
