@@ -58,7 +58,7 @@ def test_no_workflow_job_may_write_without_declared_permissions(path: Path) -> N
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
 def test_no_command_is_built_of_what_others_write(path: Path) -> None:
-    """Strangers choose the names of branches and titles, so these values reach a shell only as variables."""
+    """Other people choose branch names and titles, so these values reach a shell only as variables."""
     assert [step["run"] for step in steps(path) if "${{" in step.get("run", "")] == []
 
 

@@ -24,7 +24,7 @@ from support.scenario import Object, Stage, cloneset
 MINOR: Final = os.environ.get("KUBERNETES", NEWEST)
 AT_ONCE: Final = 100
 PLANNED: Final = 16
-"""The result of `plan` is compared too, for one in this number of fields: `plan` plays each rollout, which is slow."""
+"""`plan` plays each rollout, which is slow. So its result is compared only for one in this number of fields."""
 
 pytestmark = [
     pytest.mark.skipif(MINOR not in MINORS, reason="what its API server answers is not recorded"),

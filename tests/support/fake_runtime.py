@@ -82,7 +82,7 @@ class FakeRuntime:
         self.has_events = has_events
         self.restarts_in_s = restarts_in_s
         self.ends_in_s = ends_in_s
-        """Seconds until a stopped container ends by itself."""
+        """Seconds that a container needs to end after the signal to stop."""
         self.is_down = False
         self.registry: dict[str, Remote] = {}
         self.local: dict[str, Image] = {}

@@ -64,7 +64,7 @@ OTHER_KINDS: Final = Path(__file__).with_name("other_kinds.yaml")
 PATIENCE_S: Final = 20.0
 """Seconds for which a command that only reads is repeated until its output is correct."""
 WRITING_S: Final = 5.0
-"""The same for a page whose outputs are written again."""
+"""Seconds for which such a command is repeated when the outputs of the page are recorded."""
 COMMAND_S: Final = 60.0
 
 

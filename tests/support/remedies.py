@@ -796,7 +796,7 @@ async def create_again(person: Person, **spec: Any) -> None:
 
 
 async def job_of(person: Person) -> Person:
-    """The same person, for the job whose image a NodeImage could not pull."""
+    """Return a person who works on the job whose image a NodeImage could not pull; for other kinds, the same person."""
     if person.kind.resource != NODE_IMAGES:
         return person
     for raw in (await person.stage.client.list(IMAGE_PULL_JOBS, person.stage.namespace)).items:

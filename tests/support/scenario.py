@@ -68,7 +68,7 @@ class AdmissionSwitch:
         self.is_on = True
 
     def over(self, rules: Sequence[ReviewRule]) -> list[ReviewRule]:
-        """The same rules. While the switch is off, they allow everything."""
+        """Return rules that review like the given ones, and allow everything while the switch is off."""
 
         def switched(rule: ReviewRule) -> ReviewRule:
             async def review(request: AdmissionRequest) -> AdmissionAnswer:

@@ -220,7 +220,7 @@ class Switching:
 
 
 def without_specs(seen: Seen) -> Seen:
-    """The same without fields that differ between versions of an object; its generation shows whether it changed."""
+    """Remove the fields that differ between API versions. The generation shows whether the object changed."""
     versioned = ("spec", "data")
     objects = {
         name: {field: value for field, value in item.items() if field not in versioned}

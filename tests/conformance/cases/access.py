@@ -13,7 +13,7 @@ _ALL = "create get list watch update patch delete"
 
 
 def _as(user: str, request: Request, *groups: str) -> Request:
-    """The same request in the name of another user, and of one group at most, because a header occurs only once."""
+    """Return the request with headers that impersonate the user and at most one group: a header occurs only once."""
     who = {"impersonate-user": user} | ({"impersonate-group": groups[0]} if groups else {})
     return replace(request, headers={**request.headers, **who})
 

@@ -90,7 +90,7 @@ def test_changed_settings_require_a_new_comparison(asked: list[str]) -> None:
 
 
 def test_a_pod_with_a_due_write_is_evaluated_every_time(asked: list[str]) -> None:
-    """Its writes contain the time, and the version that they require."""
+    """The plan cannot be kept: the writes contain the time, and the required version of the pod."""
     plans, done = Plans(), pod("web-done")
     plans.look(done)
     plans.look(done)

@@ -101,7 +101,7 @@ def test_a_pod_that_its_hook_holds_prepares_first(serving: bool, version: str) -
 
 @pytest.mark.parametrize("state", ["Normal", "PreparingDelete"])
 def test_a_hook_that_takes_pods_out_of_service_does_so_in_the_same_write(state: str) -> None:
-    """The same write is made for a pod that has prepared before the hook was changed."""
+    """A pod that prepared before the change of the hook also gets this write."""
     body, subresource, insists_on = prepared(pod(hooked=True, state=state, readiness_gates=GATES), MARKING)
     (condition,) = body["status"]["conditions"]
     assert (condition["type"], condition["status"]) == (keys.KRUISE_POD_READY, "False")

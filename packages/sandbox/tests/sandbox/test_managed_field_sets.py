@@ -1,4 +1,4 @@
-"""Sets of fields: a field is a member by itself, whether its children are members or not."""
+"""Sets of fields: a field can be a member without its children, and its children without the field."""
 
 import pytest
 

@@ -30,7 +30,7 @@ def document(**spec: Any) -> dict[str, Any]:
 
 
 def old_document(**spec: Any) -> dict[str, Any]:
-    """The same DaemonSet in v1alpha1."""
+    """A valid v1alpha1 DaemonSet with these fields of the spec."""
     return {**document(**spec), "apiVersion": V1ALPHA1.api_version}
 
 

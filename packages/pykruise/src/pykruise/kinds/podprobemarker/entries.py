@@ -12,6 +12,7 @@ import msgspec
 
 from pykruise.kube.ids import Key
 from pykruise.pods.probes.api import ContainerProbe, NamedProbe, PodProbe
+from pykruise.pods.probes.obstacles import describe_missing_container, list_probed_containers
 from pykruise.pods.probes.views import NodeProbesView, name_of_probe, split_name
 from pykruise.pods.view.pod_view import PodView
 
@@ -32,11 +33,10 @@ def build_wanted_probes(marker: str, probes: Sequence[ContainerProbe], pod: PodV
     name.
     """
     named_probes: list[NamedProbe] = []
-    problem = ""
+    problem, containers = "", list_probed_containers(pod)
     for probe in probes:
         name = name_of_probe(marker, probe.name)
-        if not any(container.name == probe.container_name for container in (*pod.containers, *pod.sidecars)):
-            problem = problem or f"probe {probe.name}: the pod has no container {probe.container_name}"
+        problem = problem or describe_missing_container(probe, containers)
         port = _find_port(probe)
         if not isinstance(port, str):
             named_probes.append(NamedProbe(name=name, container_name=probe.container_name, probe=probe.probe))

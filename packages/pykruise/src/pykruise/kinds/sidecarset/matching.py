@@ -67,7 +67,7 @@ def choose_contents(
     `revisions`: those of the SidecarSet. `draw` returns a random number from 0 up to 1. Raises InjectionError.
     """
     choice = sidecar_set.spec.revision_choice
-    if choice is None or not (choice.revision_name or choice.custom_version):
+    if choice is None or not choice.names_revision:
         return sidecar_set.contents
     specified = _restore_contents(sidecar_set, choice, revisions)
     return specified if _wants_specified(sidecar_set, choice, labels, draw) else sidecar_set.contents

@@ -151,6 +151,11 @@ class RevisionChoice(Typed, frozen=True, kw_only=True):
     revision_name: str | None = None
     """Name of the revision. Takes precedence over customVersion."""
 
+    @property
+    def names_revision(self) -> bool:
+        """Whether it names a revision; False: both names are empty."""
+        return bool(self.revision_name or self.custom_version)
+
 
 class InjectionStrategy(Typed, frozen=True, kw_only=True):
     """Strategy for injecting sidecars into new pods."""

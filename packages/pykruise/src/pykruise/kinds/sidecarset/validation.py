@@ -165,7 +165,7 @@ def _find_revision_errors(
     choice: RevisionChoice, facts: SidecarSetFacts, *, sidecarset: str
 ) -> Iterator[Cause]:
     yield from _find_choice_errors(choice)
-    if not choice.revision_name and not choice.custom_version:
+    if not choice.names_revision:
         return
     if find_revision(choice, facts.revisions, sidecarset=sidecarset) is None:
         wanted = choice.revision_name or choice.custom_version
@@ -178,7 +178,7 @@ def _find_choice_errors(choice: RevisionChoice | None) -> Iterator[Cause]:
         return
     if choice.policy not in ("", "Always", "Partial"):
         yield make_not_supported_error(f"{REVISION}.policy", choice.policy, ("Always", "Partial"))
-    if not choice.revision_name and not choice.custom_version:
+    if not choice.names_revision:
         yield make_invalid_error(
             REVISION, "", "revisionName and customVersion cannot be empty simultaneously"
         )

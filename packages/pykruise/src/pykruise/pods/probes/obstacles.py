@@ -5,13 +5,13 @@ PodView + the states of its probes ──▶ obstacle_of() ──▶ Reason; Non
 Pure. A failing probe is a valid result: only the author of the marker knows whether it is a problem.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from pykruise.kube.clock import Instant, format_time
 from pykruise.pods.corrections import OF_THE_WORKLOAD
 from pykruise.pods.lifecycle.blockers import blocker_of, find_closed_gate, find_next_blocker_time
-from pykruise.pods.probes.api import NamedProbe, ProbeState
+from pykruise.pods.probes.api import ContainerProbe, NamedProbe, ProbeState
 from pykruise.pods.probes.views import FAILED, SUCCEEDED, split_name
 from pykruise.pods.reasons import REPEATED, Code
 from pykruise.pods.view.pod_view import PodView
@@ -35,6 +35,18 @@ def explain_lost_node(node: str) -> Reason:
     )
 
 
+def list_probed_containers(pod: PodView) -> frozenset[str]:
+    """Return the names of the containers that probes can name."""
+    return frozenset(container.name for container in (*pod.containers, *pod.sidecars))
+
+
+def describe_missing_container(probe: ContainerProbe | NamedProbe, containers: Collection[str]) -> str:
+    """Describe that the pod with these containers lacks the container of the probe; empty: the container exists."""
+    if probe.container_name in containers:
+        return ""
+    return f"probe {probe.name}: the pod has no container {probe.container_name}"
+
+
 def obstacle_of(
     pod: PodView,
     probes: Sequence[NamedProbe],
@@ -46,13 +58,11 @@ def obstacle_of(
     """Obstacle of one pod. `probes`: the requested probes; `states`: the results that the agent reported; `conditions`:
     the condition of the pod that each requested probe sets.
     """
-    containers = {container.name for container in (*pod.containers, *pod.sidecars)}
-    if containers and (
-        absent := next((each for each in probes if each.container_name not in containers), None)
-    ):
-        words = f"probe {absent.name}: the pod has no container {absent.container_name}"
-        remedy = f"correct the container of the probe in PodProbeMarker {split_name(absent.name)[0]}"
-        return Reason(Code.PROBE_PORT, words, remedy)
+    containers = list_probed_containers(pod)
+    for probe in probes if containers else ():
+        if words := describe_missing_container(probe, containers):
+            remedy = f"correct the container of the probe in PodProbeMarker {split_name(probe.name)[0]}"
+            return Reason(Code.PROBE_PORT, words, remedy)
     if (stuck := _find_stuck(pod, now)) is not None:
         return _explain_open_gate(pod, probes, states, conditions, now=now) or stuck
     known = {state.name: state for state in states if state.state}

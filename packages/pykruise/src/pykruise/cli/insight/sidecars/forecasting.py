@@ -138,7 +138,7 @@ def _describe_new_pods(sight: SidecarSight) -> Iterator[str]:
 def _describe_revision(view: ReadableSidecarSetView, contents: SidecarSetContents) -> Iterator[str]:
     """Yield which new pods get the revision of injectionStrategy. `contents`: those of a pod without labels."""
     choice = view.spec.revision_choice
-    if choice is None or not (choice.revision_name or choice.custom_version):
+    if choice is None or not choice.names_revision:
         return
     is_partial = choice.policy == PARTIAL
     if contents is not view.contents:
