@@ -135,7 +135,7 @@ def _list_taken(
     snapshot: EphemeralJobSnapshot, chosen: Sequence[PodView], *, until: Instant
 ) -> dict[str, Reason]:
     """Name of each pod that is left out because of the name of a container → the reason. Empty if all pods are left
-    out, or if the job has as many pods as it wants. `until`: pods that were created after this time are ignored.
+    out, or if spec.replicas is set. `until`: pods that were created after this time are ignored.
     """
     job = snapshot.job
     if not chosen or (job.spec is not None and job.spec.replicas is not None):
