@@ -72,7 +72,7 @@ class UpdateSelection(msgspec.Struct, frozen=True, kw_only=True):
     """All pods that are to be updated, now or when their turn comes."""
     now: Sequence[PodView]
     spends: Mapping[str, Sequence[PodView]]
-    """Name of a PodUnavailableBudget → pods whose update each uses one unit of the budget."""
+    """Name of a PodUnavailableBudget → pods. The update of each pod uses one unit of the budget."""
     skipped: Mapping[str, Reason]
     failure: Reason | None
     """Reason why some pods cannot be updated at all."""

@@ -355,8 +355,8 @@ _MOST_LISTED: Final = 5
 
 
 def _find_missing_targets(job: EphemeralJobView, pods: Sequence[PodView]) -> Iterator[tuple[str, Reason]]:
-    """Yield the names of pods without the container whose processes a container of the job must see
-    (targetContainerName), each with the reason.
+    """Yield the names of pods without a container that targetContainerName requires, each with the reason. A container
+    of the job sees the processes of its target container.
     """
     targets = [
         (
