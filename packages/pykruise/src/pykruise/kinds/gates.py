@@ -41,7 +41,7 @@ GATES: Mapping[str, Gate] = {
         False, "alpha", "pulls images before an in-place update of a CloneSet or StatefulSet"
     ),
     "PreDownloadImageForDaemonSetUpdate": Gate(
-        False, "alpha", "pulls images before an in-place update of a DaemonSet"
+        False, "alpha", "pulls images before an update of a DaemonSet"
     ),
     "CloneSetPartitionRollback": Gate(False, "alpha", "a higher partition rolls updated pods back"),
     "TemplateNoDefaults": Gate(False, "alpha", "stores templates without defaults; do not turn it off"),

@@ -94,7 +94,7 @@ def explain_missed_runs(missed: MissedRuns, *, deadline_s: int) -> Reason:
 
 
 def explain_late_run(tick: Instant, *, deadline_s: int) -> Reason:
-    """Return the reason of a run that was missed although no run was active."""
+    """Return the reason of a missed run, if no existing child prevented it."""
     return Reason(
         Code.RUN_MISSED,
         f"the run of {format_time(tick)} was missed: it could not start within {deadline_s} s"

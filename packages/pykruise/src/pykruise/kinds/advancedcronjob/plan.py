@@ -440,8 +440,8 @@ def _explain_no_pods(child: ChildView) -> Reason:
 
 
 def correction_of(cron: AdvancedCronJobView) -> Correction:
-    """Return how a person corrects a child: by creating the AdvancedCronJob again, because its template is
-    immutable.
+    """Return how a person corrects a child: by creating the AdvancedCronJob again, because the template of a Job or
+    BroadcastJob is immutable.
     """
     return Correction(again=f"AdvancedCronJob {cron.name}")
 

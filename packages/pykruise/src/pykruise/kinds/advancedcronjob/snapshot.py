@@ -128,7 +128,9 @@ class AdvancedCronJobSnapshot(Judged, frozen=True, kw_only=True):
     children: Sequence[ChildView]
     """Objects of the children's kind that the AdvancedCronJob controls, sorted by name."""
     others: frozenset[str] = frozenset()
-    """Names of objects of the children's kind that are named like its children, but that it does not control."""
+    """Names of objects of the children's kind that the AdvancedCronJob does not control, although their names look like
+    those of its children.
+    """
     latest_made: Instant | None = None
     """The latest tick for which a child was ever observed, even if the child is deleted; None if no child was
     observed.

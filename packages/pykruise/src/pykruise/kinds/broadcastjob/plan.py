@@ -366,8 +366,8 @@ def _explain_failure_pause(job: BroadcastJobView, failed: Sequence[PodView]) -> 
 
 
 def _continue_without(job: BroadcastJobView, failed: Sequence[PodView]) -> str:
-    """Return how to resume a job that failed pods paused. The command names the pods, or, if there are more than NAMED
-    of them, selects them by a label selector.
+    """Return how to resume a job that failed pods paused. The command names the pods. If there are more than NAMED pods
+    and all have the phase Failed, it selects them by label and phase.
     """
     if len(failed) > NAMED and all(pod.phase == "Failed" for pod in failed):
         chosen = f"-l {NAME_LABEL}={job.name} --field-selector=status.phase=Failed"
@@ -525,7 +525,7 @@ def _list_skipped_nodes(targets: BroadcastJobTargets, decision: FanOutDecision) 
 
 
 def _list_unfit_nodes(targets: BroadcastJobTargets, *, then: str = "") -> dict[str, Reason]:
-    """Node without a pod on which no pod can run → the reason. `then`: last step of the remedy."""
+    """Node that has no pod and cannot run one → the reason. `then`: last step of the remedy."""
     return {
         node: Reason(Code.UNFIT_NODE, obstacle.because, f"{obstacle.remedy}{then}")
         for node, obstacle in sorted(targets.idle.items(), key=lambda item: item[1].is_mismatch)

@@ -188,7 +188,7 @@ def choose_ids(
     `claims`: the CloneSet's claims that new pods can take over. `active`, `terminating`: ids of the CloneSet's pods. If
     the pod of a claim is terminating, the new pod waits until it has ended: with another id, the new pod could not take
     over the claim. `finished`: ids whose pod name may never be free again; a new pod gets another id. `taken`:
-    further ids that new pods must not get, because the claims of these ids are being deleted.
+    further ids that new pods must not get, because claims with these ids exist.
     """
     by_id: dict[InstanceId, list[ClaimView]] = {}
     for claim in claims:
@@ -265,8 +265,8 @@ def _finish_deletions(snapshot: ReadableCloneSet) -> Iterator[CleanUp]:
 
 
 def _clean_up_unused(snapshot: ReadableCloneSet) -> Iterator[CleanUp]:
-    """Yield the writes to claims that no new pod takes over. A claim of a terminating pod becomes a dependent of this
-    pod; a claim without a pod is deleted.
+    """Yield the writes to claims that no new pod takes over. A claim of a finished or terminating pod becomes a
+    dependent of this pod; a claim without a pod is deleted.
 
     A claim without an id was not created by this module, and is kept.
     """

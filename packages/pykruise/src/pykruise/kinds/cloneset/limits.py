@@ -4,8 +4,8 @@ spec ──▶ limits_of() ──▶ CloneSetLimits   (each int-or-percent field
 marks of pods ──▶ tally_of() ──▶ CloneSetTally    (number of pods with each mark)
 CloneSetTally + CloneSetLimits ──▶ numbers_of() ──▶ Numbers ──▶ scale.py, update.py
 
-Pure. A value that cannot be read is reported as an error of its field. It is never replaced with 0, which looks
-harmless: a partition of 0 would update every pod.
+Pure. A value that cannot be read is reported as an error of its field. It is never replaced with 0: a partition of 0
+would update every pod.
 """
 
 from collections.abc import Mapping
@@ -156,7 +156,7 @@ class CloneSetTally(msgspec.Struct, kw_only=True):
     """New pods specified for deletion. `unavailable_new` and `unavailable_old` do not include them."""
     to_delete_old: int = 0
     to_delete_unavailable: int = 0
-    """Pods specified for deletion that do not serve."""
+    """Pods specified for deletion that are not available."""
     unavailable_new: int = 0
     unavailable_old: int = 0
 
@@ -177,7 +177,7 @@ class CloneSetTally(msgspec.Struct, kw_only=True):
 
     @property
     def unavailable(self) -> int:
-        """Number of pods that do not serve, without pods specified for deletion."""
+        """Number of pods in PreparingDelete, and of other unavailable pods that are not specified for deletion."""
         return self.pre_deleting + self.unavailable_new + self.unavailable_old
 
 
@@ -216,7 +216,7 @@ class Numbers(msgspec.Struct, frozen=True, kw_only=True):
     create_held: int = 0
     """Further pods that can be created as soon as terminating pods have ended."""
     remove: int = 0
-    """Surplus pods, except those that are already being deleted."""
+    """Surplus pods, not counting pods that are specified for deletion and not yet in PreparingDelete."""
     remove_old: int = 0
     """Surplus pods of older revisions."""
     ready_budget: int = 0

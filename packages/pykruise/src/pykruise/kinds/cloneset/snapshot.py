@@ -174,7 +174,9 @@ class CloneSetSnapshot(Judged, frozen=True, kw_only=True):
     budgets: Mapping[str, BudgetView] = {}
     """PodUnavailableBudgets of the namespace by name, if updates must respect them."""
     occupied_ids: frozenset[str] = frozenset()
-    """Ids of claims for which no pod can be created, because a pod that the CloneSet does not control has this name."""
+    """Ids of claims for which no pod can be created, because a pod that the CloneSet does not control has the name of
+    the new pod.
+    """
     nodes: Mapping[str, NodeView] = {}
     """Nodes by name. They are read only if the template has topologySpreadConstraints, or if the option
     successor-placement or ignore-unavailable-nodes is set.
@@ -246,8 +248,8 @@ async def read_snapshot(view: CloneSetView, read: Read[CloneSetSettings]) -> Clo
 def _find_occupied_ids(
     view: CloneSetView, claims: Iterable[ClaimView], read: Read[CloneSetSettings]
 ) -> Iterator[str]:
-    """Find ids of claims for which no pod can be created, because a pod that the CloneSet does not control has this
-    name.
+    """Find ids of claims for which no pod can be created, because a pod that the CloneSet does not control has the
+    name of the new pod.
     """
     for claim in claims:
         pod = read.get(POD_VIEWS, Key(view.namespace, format_pod_name(view.name, claim.instance_id)))

@@ -212,7 +212,9 @@ def _set_waiting(conditions: Conditions, code: str, message: str, *, now: Instan
 
 
 def _set_terminating(conditions: Conditions, pods: Sequence[PodView], *, now: Instant) -> Conditions:
-    """Report the terminating pods that count as pods of the CloneSet. If there are none, remove the condition."""
+    """Report the terminating pods that must end before their successors are created. If there are none, remove the
+    condition.
+    """
     if not pods:
         return drop_conditions(conditions, TERMINATING_PODS)
     names = sorted(pod.name for pod in pods)
@@ -270,7 +272,7 @@ def _set_progressing_true(conditions: Conditions, reason: str, message: str, *, 
 
 
 def _has_progressed(status: CloneSetStatus, stored: CloneSetStatus, old: CloneSetCondition | None) -> bool:
-    """Whether a count is better than in the stored status, or no deadline has started yet."""
+    """Whether the revision or a count shows progress since the stored status, or no deadline has started yet."""
     if old is None or old.reason not in (UPDATED, DEADLINE_EXCEEDED):
         return True
     return (

@@ -72,7 +72,7 @@ class UpdateSelection(msgspec.Struct, frozen=True, kw_only=True):
     """All pods that are to be updated, now or when their turn comes."""
     now: Sequence[PodView]
     spends: Mapping[str, Sequence[PodView]]
-    """Name of a PodUnavailableBudget → pods whose update each uses one unit of the budget."""
+    """Name of a PodUnavailableBudget → pods. The update of each pod uses one unit of the budget."""
     skipped: Mapping[str, Reason]
     failure: Reason | None
     """Reason why some pods cannot be updated at all."""
@@ -117,8 +117,8 @@ def plan_update(ws: CloneSetWorkingSet) -> tuple[PlanPhase, Collection[str]]:
 def _choose_ways(
     ws: CloneSetWorkingSet, pods: Sequence[PodView], differences: Differences | None
 ) -> tuple[Sequence[tuple[PodView, UpdateSpec]], dict[str, str]]:
-    """Return the pods that are updated in place with their changes, and the names of the pods that are recreated with
-    the reasons. Pods of a group are all updated in place or all recreated.
+    """Return the pods to update in place, each with its changes, and the names of the pods to recreate, each with the
+    reason. Pods of a group are all updated in place or all recreated.
     """
     if differences is None:
         return [], {}

@@ -249,7 +249,7 @@ def find_stored_errors(spec: CloneSetSpec) -> list[Cause]:
     doc = to_document(spec)
     doc = add_defaults(doc, old=doc, settings=WorkloadDefaulting())
     read = msgspec.convert(doc["spec"], CloneSetSpec)
-    # These limits are valid with 0 replicas, and `kubectl scale` does not call this webhook. So they can be stored with
-    # more replicas, and the status reports that updates wait.
+    # maxUnavailable 0 with maxSurge 0 is valid with 0 replicas, and `kubectl scale` does not call this webhook. So both
+    # can be stored with more replicas, and the status reports that updates wait.
     waits = [*_find_room_errors(read.rolling_update, read.replicas)]
     return [error for error in errors_of(doc, read, old=doc) if error not in waits]

@@ -1,12 +1,11 @@
 """Reason why a CloneSet does not match its spec yet, for the condition `Waiting`.
 
-CloneSetWorkingSet + pods that the phases skipped ──▶ waiting_of() ──▶ Reason: code, message, remedy; or None:
-converged
+CloneSetWorkingSet + pods that the phases skipped ──▶ waiting_of() ──▶ Reason; None: converged
 
-Pure. A CloneSet has converged if every desired pod exists, has the newest template and is available; the CloneSet then
-does not have the condition. Otherwise it has the condition, unless FailedScale, FailedUpdate or SelectorMismatch
-reports the cause. If there are several reasons, a reason that needs a person has precedence, then a limit of the spec,
-then work that continues automatically.
+Pure. A CloneSet has converged if every desired pod exists, has the newest template and is available. It then has the
+condition only if a terminating pod cannot end. Otherwise it has the condition, unless FailedScale, FailedUpdate or
+SelectorMismatch reports the cause. If there are several reasons, a reason that needs a person has precedence, then a
+limit of the spec, then work that continues automatically.
 """
 
 from collections.abc import Mapping
@@ -68,8 +67,8 @@ def _drop_caused_limit(
     stuck: list[tuple[PodView, Reason]],
     obstacles: list[tuple[PodView, Reason]],
 ) -> Reason | None:
-    """Return the reason, or None if it is a used-up limit and the reasons of pods show the cause: reasons of stuck pods
-    for scaleStrategy.maxUnavailable, and of any pods with an obstacle for maxUnavailable.
+    """Return the reason; None if it is a used-up limit, and reasons of pods show why the limit is used up. `stuck`:
+    such reasons for scaleStrategy.maxUnavailable. `obstacles`: such reasons for maxUnavailable.
     """
     if number is None:
         return None

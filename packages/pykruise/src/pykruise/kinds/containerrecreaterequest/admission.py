@@ -1,7 +1,7 @@
 """Admission of ContainerRecreateRequests: on creation, it copies the data that the agent needs from the pod.
 
 CREATE ──▶ errors_of() ──▶ read the pod and its node ──▶ fill_in() ──▶ the request to store
-UPDATE ──▶ rejected (403) when the spec or the pod of the request changes
+UPDATE ──▶ rejected (403) if an immutable field changes: the spec, POD_LABEL, NODE_LABEL or UNREADY_SINCE
 
 One mutating webhook validates and completes the request, as in OpenKruise.
 """

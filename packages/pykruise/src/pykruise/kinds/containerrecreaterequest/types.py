@@ -146,7 +146,7 @@ class ContainerRecreateRequestStatus(Status, frozen=True, kw_only=True):
     completion_time: Time | None = None
     """Time at which the request ended."""
     conditions: Annotated[list[Condition], schema(list_type="map", list_map_keys=("type",))] | None = None
-    """Conditions of the request: PreRecreateGrace, while the pod is out of service."""
+    """Conditions of the request: PreRecreateGrace, once the pod is out of service."""
     container_recreate_states: list[RecreateState] | None = None
     """Progress of each container."""
     container_status_snapshot: list[ContainerStatusSnapshot] | None = None

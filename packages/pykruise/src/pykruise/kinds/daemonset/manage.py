@@ -77,7 +77,7 @@ def _add_node(ws: DaemonSetWorkingSet, state: NodeState, value: ManagedNodes) ->
     if running or place is not Place.RUN:
         return
     # While a finished pod exists, no new pod is created, because the new pod would probably end in the same way. With
-    # surge, a node can have at most two pods, also in PreparingDelete.
+    # surge, a node can have at most two pods, including pods in PreparingDelete.
     leaving = sum(not pod.is_deleting for pod in state.pods)
     if ws.limits.allows_surge and not has_finished and leaving < 2:
         value.needing.append(node)

@@ -5,8 +5,8 @@ Snapshot ──▶ plan_daemonset() ──▶ Plan ──▶ runtime/execute.py
              ▶ bring pods into service ▶ create and delete pods, or else update ▶ tidy up; and the status
 
 Pure: the same snapshot always gives the same plan. A plan does not have to wait until the caches contain this
-controller's own writes, because the snapshot contains them. If the stored selector is not the one that manages the
-pods, the selector guard allows only a write of the status (pods/workload/selector_guard.py).
+controller's own writes, because the snapshot contains them. If the stored selector is not that of the revision from
+which the pods were created, the selector guard allows only a write of the status (pods/workload/selector_guard.py).
 """
 
 from collections.abc import Iterator, Sequence

@@ -44,7 +44,7 @@ def plan_refresh(ws: DaemonSetWorkingSet, *, except_for: Collection[str]) -> Pla
 
 
 def _find_infeasible(ws: DaemonSetWorkingSet) -> Iterator[tuple[str, Reason]]:
-    """Yield pods whose new resources their node can never provide, each with the reason."""
+    """Yield pods whose node can never provide their new resources, each with the reason."""
     for pod in ws.open_pods if ws.infeasible else ():
         if pod.uid in ws.infeasible and (blocker := resize_blocker(pod)) is not None:
             yield pod.name, blocker

@@ -4,9 +4,9 @@ DaemonSetWorkingSet ──▶ plan_update() ──▶ PlanPhase
 
 Pure. The partition and the node selector determine which nodes are updated. maxUnavailable or maxSurge limits how many
 are updated at the same time. A node whose pod was unavailable before does not count against this limit, because an
-update can only help. The nodes of nodes_left_out.py do not count either. With rollingUpdateType InPlaceIfPossible, pods
-are updated in place if possible. Otherwise the old pod is deleted, and the next plan creates the new pod; with surge,
-the new pod is created first.
+update can only help; with the option strict-max-unavailable it counts. The nodes of nodes_left_out.py do not count.
+With rollingUpdateType InPlaceIfPossible, pods are updated in place if possible. Otherwise the old pod is deleted, and
+the next plan creates the new pod; with surge, the new pod is created first.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence

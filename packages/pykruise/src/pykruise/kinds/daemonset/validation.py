@@ -3,7 +3,7 @@
 document [+ the stored one] ──▶ errors_of() ──▶ field errors
 
 Pure. Rule numbers refer to the table in the specification. A spec that OpenKruise accepts is rejected only if it can
-never work. If a stored value is invalid, other fields can be changed.
+never work. If the stored burstReplicas or rollingUpdate.selector is invalid, other fields can be changed.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,13 +1,12 @@
 """Reason why a DaemonSet does not match its spec yet, for the condition `Waiting`.
 
-DaemonSetWorkingSet + pods and nodes that the phases skipped ──▶ waiting_of() ──▶ Reason: code, message, remedy; or
-None: converged
+DaemonSetWorkingSet + pods and nodes that the phases skipped ──▶ waiting_of() ──▶ Reason; None: converged
 
 Pure. A DaemonSet has converged if each node that should run a pod has an available pod of the newest template, and no
-other node has a pod to delete; the DaemonSet then does not have the condition. Otherwise it has the condition, unless
-SelectorMismatch reports the cause. If there are several reasons, a reason that needs a person has precedence, then a
-reason in the spec, then a wait that ends automatically. For the short waits that every pod of a rollout has, the
-condition contains only the number of pods, so that it is not written for every pod.
+other node has a pod to delete. It then has the condition only if no node of the cluster should run a pod. Otherwise it
+has the condition, unless SelectorMismatch reports the cause. If there are several reasons, a reason that needs a person
+has precedence, then a reason in the spec, then a wait that ends automatically. For the short waits that every pod of a
+rollout has, the condition contains only the number of pods, so that it is not written for every pod.
 """
 
 from collections.abc import Iterator, Mapping
@@ -68,7 +67,7 @@ def waiting_of(
     skipped_nodes: Mapping[str, Reason],
     broken: Reason | None = None,
 ) -> Reason | None:
-    """Return the reason why the DaemonSet waits; None if it has converged.
+    """Return the reason why the DaemonSet waits; None if it has converged and a node should run a pod.
 
     `skipped`: name of a pod → why the plan does not change it. `skipped_nodes`: name of a node without a pod → why it
     gets no pod now. `broken`: why in-place updates cannot continue automatically.

@@ -2,8 +2,8 @@
 
 KIND ──▶ definitions, roles, caches, controllers, admission, doctor, explain, plan (plans/kind.py)
 
-When a pod is created or deleted, or when its ephemeral containers or labels change, the jobs in its namespace that
-select it are enqueued.
+When a pod is created or deleted, when its ephemeral containers or labels change, or when there is a new reason why it
+does not run, the jobs in its namespace that select it are enqueued.
 """
 
 from collections.abc import Iterator, Mapping

@@ -135,7 +135,7 @@ def _list_taken(
     snapshot: EphemeralJobSnapshot, chosen: Sequence[PodView], *, until: Instant
 ) -> dict[str, Reason]:
     """Name of each pod that is left out because of the name of a container → the reason. Empty if all pods are left
-    out, or if the job has as many pods as it wants. `until`: pods that were created after this time are ignored.
+    out, or if spec.replicas is set. `until`: pods that were created after this time are ignored.
     """
     job = snapshot.job
     if not chosen or (job.spec is not None and job.spec.replicas is not None):
@@ -355,8 +355,8 @@ _MOST_LISTED: Final = 5
 
 
 def _find_missing_targets(job: EphemeralJobView, pods: Sequence[PodView]) -> Iterator[tuple[str, Reason]]:
-    """Yield the names of pods without the container whose processes a container of the job must see
-    (targetContainerName), each with the reason.
+    """Yield the names of pods without a container that targetContainerName requires, each with the reason. A container
+    of the job sees the processes of its target container.
     """
     targets = [
         (

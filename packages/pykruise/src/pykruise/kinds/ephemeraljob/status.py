@@ -106,7 +106,7 @@ def _compute_phase(tally: EphemeralJobTally, *, is_over: bool, is_late: bool, ha
 def _replace_conditions(
     known: Sequence[JobCondition], said: Sequence[tuple[str, str, str]], now: Instant
 ) -> list[JobCondition]:
-    """Return the previous conditions, replaced by new conditions of the same type."""
+    """Return the previous and the new conditions. A new condition replaces the previous condition of its type."""
     conditions = {condition.type: condition for condition in known}
     for kind, reason, message in said:
         before = conditions.get(kind)

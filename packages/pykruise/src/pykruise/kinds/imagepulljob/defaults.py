@@ -12,7 +12,9 @@ from pykruise.kube.documents import Document
 from pykruise.pods.images.pull_rules import add_pull_defaults
 
 FINALIZER: Final = "apps.kruise.io/deletion-protection"
-"""Finalizer of a job whose copied secrets are not released yet. The controller adds it, in either version."""
+"""Finalizer of a job until its copied secrets are released. The controller adds it to every running job, even to a job
+without secrets.
+"""
 
 
 def add_defaults(doc: Mapping[str, Any]) -> Document:

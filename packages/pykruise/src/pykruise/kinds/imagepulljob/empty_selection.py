@@ -1,4 +1,4 @@
-"""Why an ImagePullJob has no node, depending on its selector.
+"""Reason why an ImagePullJob has no node, depending on its selector.
 
 PullJobView ──▶ explain_empty_selection() ──▶ Reason
 

@@ -6,7 +6,7 @@ names + Read ──▶ read_sources() ──▶ Source: the content of each secr
 
 Annotations of a copy contain its source (the original secret) and the jobs that use the copy. The last job that
 releases a copy deletes it. The name of a copy is derived from its source, so a source has only one copy. The content of
-a secret is read only if it must be written, and is not kept in memory.
+a secret is read only if its digest is unknown or the content must be written. It is not kept in memory.
 """
 
 import hashlib

@@ -1,7 +1,8 @@
 """Events that enqueue an ImagePullJob.
 
 job: any change · NodeImage: created, deleted, now selected or no longer selected by the job, or a change of the entries
-for the job's image · pod that its podSelector matches: assigned to a node, deleted · pull secret: created, changed
+for the job's image · pod that its podSelector matches: assigned to a node, deleted, or the reason why it has no node
+changed · pull secret: created, changed
 
 Pure, except for what `around` reads. A change of one image on one node enqueues only the jobs that pull this image to
 this node.

@@ -28,7 +28,7 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
     images: Mapping[str, ImageSpec]
     """Name of each image that is kept → the image. An unchanged image is the same Python object as before."""
     look_again: Sequence[float] = ()
-    """Seconds until each of the next entries expires."""
+    """Times of the next expiries, each in seconds from now."""
     because: str = ""
     """Reason for a change; empty if nothing changes."""
 

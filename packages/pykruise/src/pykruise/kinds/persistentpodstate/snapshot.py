@@ -201,7 +201,8 @@ async def _read_annotations(
                 result = decode(await read.live.get(PODS, pod.namespace, pod.name))
             except KubeError:
                 return pod.name
-        # A new pod has this name. The record of the deleted pod is kept, because admission needs it for the new pod.
+        # Another uid: a new pod has this name. The record of the deleted pod is kept, because admission needs it for
+        # the new pod.
         if result["metadata"]["uid"] != pod.uid:
             return pod.name
         version = int(result["metadata"]["resourceVersion"])

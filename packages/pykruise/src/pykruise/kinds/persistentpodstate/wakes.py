@@ -1,7 +1,8 @@
 """Events that enqueue a PersistentPodState.
 
-The PersistentPodState itself · pods of its workload: ready, terminating, deleted, adopted, released · StatefulSets:
-requests in annotations, replicas · recorded nodes: changes of recorded labels
+The PersistentPodState itself · pods of its workload: ready, terminating, deleted, adopted, released, or the reason why
+a pod does not run changed · workloads: requests in annotations, replicas, ordinals · recorded nodes: changes of
+recorded labels
 
 Pure, except for what `around` reads. A heartbeat of a node enqueues nothing.
 """

@@ -1,8 +1,7 @@
 """Conditions, labels and annotations of pods that another PodProbeMarker sets too.
 
-entries and results of a NodePodProbe + specs of the namespace's markers ──▶ find_conflicts() ──▶ ProbeConflict of
-                                                                                                each pod
-results of a NodePodProbe + the same specs ──▶ find_overwritten_marks() ──▶ OverwrittenMark of each pod
+entries and results of a NodePodProbe + specs of markers ──▶ find_conflicts() ──▶ ProbeConflict of each pod
+results of a NodePodProbe + specs of markers ──▶ find_overwritten_marks() ──▶ OverwrittenMark of each pod
 
 Pure. When several probes set the same condition type, choose_by_type() in pods/probes/marks.py chooses the probe whose
 result the condition shows: the first one in the agent's report. So a marker that was created later may win. When

@@ -2,7 +2,7 @@
 
 pod ──▶ the PodProbeMarkers of its namespace ──▶ inject() ──▶ the pod with annotations, or unchanged
 
-Every pod gets the annotations, because its node is not known yet. Nodes with an agent ignore them.
+Every selected pod gets the annotations, because its node is not known yet. Nodes with an agent ignore them.
 """
 
 from collections.abc import Iterable, Sequence

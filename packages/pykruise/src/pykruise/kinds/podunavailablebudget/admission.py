@@ -1,8 +1,9 @@
 """PodUnavailableBudget's admission review, as a function that a webhook server or a sandbox calls.
 
-AdmissionRequest ──▶ build_validating_review() ──▶ allowed, or 422 with every field error; 400: its gates are off
+AdmissionRequest ──▶ build_validating_review() ──▶ allowed, or rejected (422) with every field error
 
-v1beta1 only: writes in v1alpha1 are converted first. The kind has no defaults, so there is no mutating review.
+v1beta1 only: writes in v1alpha1 are converted first. The kind has no defaults, so there is no mutating review. While
+both gates of the kind are off, admission/feature_gates.py rejects new objects and changed specs with 400.
 """
 
 from collections.abc import Mapping

@@ -20,8 +20,8 @@ Pod = Mapping[str, Any]
 
 
 def operation_of_update(old: Pod, new: Pod) -> Operation | None:
-    """Operation of an update that the pod's budget must allow. None: the spec does not change, and the pod is not
-    marked as unavailable.
+    """Operation of an update that the pod's budget must allow. None: the update neither changes the spec nor
+    marks the pod as unavailable.
     """
     is_marked = _is_unavailable(new) and not _is_unavailable(old)
     if not is_marked and is_same(old["spec"], new["spec"]):

@@ -1,6 +1,6 @@
 """The admission steps of PodUnavailableBudgets: one assigns a new pod to its budget, the other one spends the budget.
 
-new pod ──▶ the budget that covers it ──▶ both annotations
+new pod ──▶ the budget that covers it ──▶ the pod with annotations that name the budget
 UPDATE, resize, DELETE, eviction of an assigned pod ──▶ BudgetSpender (spending.py) ──▶ allowed, or rejected
 eviction, if the pod's CloneSet creates a successor first ──▶ a record on the pod (pods/workload/evictions.py), rejected
 

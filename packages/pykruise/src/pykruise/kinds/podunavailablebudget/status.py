@@ -3,8 +3,8 @@ unavailable.
 
 BudgetSnapshot ──▶ compute() ──▶ ComputedBudget: the status, events, the time of the next change without an event
 
-Pure. The records of admitted pods are those of the version of the object to which the new status is written. If the
-object changes before the write, the write fails with a conflict, and the status is computed again.
+Pure. The new status keeps the records of admitted pods from the version of the object that was read. If the object
+changes before the write, the write fails with a conflict, and the status is computed again.
 """
 
 from collections.abc import Mapping

@@ -70,7 +70,7 @@ class PodUnavailableBudgetStatus(Status, frozen=True, kw_only=True):
     observed_generation: Int64 = 0
     """The metadata.generation that this status describes."""
     total_replicas: Count = 0
-    """Number of pods that the budget covers."""
+    """Desired number of pods of the covered workloads, or spec.protectTotalReplicas."""
     unavailable_allowed: Count = 0
     """Number of pods that may still become unavailable."""
     unavailable_pods: dict[str, Time] | None = None

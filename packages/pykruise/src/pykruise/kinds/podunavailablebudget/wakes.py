@@ -29,7 +29,7 @@ from pykruise.runtime.views import BY_NAMESPACE
 from pykruise.runtime.wakes import Later, Wake, wake_itself
 
 GOING_S: Final = 5.0
-"""Seconds after which the deletion of a recorded pod enqueues the budget. Until then the record still counts the pod.
+"""Seconds after which the deletion of a recorded pod enqueues the budget. Until then the status keeps the pod's record.
 """
 
 _LATER: Final = float("inf")
