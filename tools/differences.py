@@ -135,7 +135,7 @@ _CLONE_SET: Final = _differences_of(
     "CloneSet",
     (
         "a pod to be recreated first gets the label `specified-delete`, and is then deleted",
-        "it is deleted as soon as the budget allows it, with the same event `SuccessfulUpdatePodReCreate`",
+        "it is deleted as soon as the limits of the update allow it, with the same event `SuccessfulUpdatePodReCreate`",
         "one write less per pod",
     ),
     (
