@@ -1122,7 +1122,7 @@ _AGENT: Final = _differences_of(
     ),
     (
         "a ContainerRecreateRequest shows no message while its containers wait",
-        "the state of each container in its status has a message",
+        "the same; `explain` names the container that the request waits for",
         "users see why the request waits",
     ),
     (
