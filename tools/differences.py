@@ -479,7 +479,7 @@ _WORKLOAD_SPREAD: Final = _differences_of(
     ),
     (
         "StatefulSets are not watched, and the white list is read only when the manager starts",
-        "both are watched",
+        "StatefulSets are watched, and the white list is read again after at most 5 s",
         "no restart is needed",
     ),
     (
