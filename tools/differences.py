@@ -135,7 +135,7 @@ _CLONE_SET: Final = _differences_of(
     "CloneSet",
     (
         "a pod to be recreated first gets the label `specified-delete`, and is then deleted",
-        "it is deleted as soon as the budget allows it, with the same event `SuccessfulUpdatePodReCreate`",
+        "it is deleted as soon as the limits of the update allow it, with the same event `SuccessfulUpdatePodReCreate`",
         "one write less per pod",
     ),
     (
@@ -479,7 +479,7 @@ _WORKLOAD_SPREAD: Final = _differences_of(
     ),
     (
         "StatefulSets are not watched, and the white list is read only when the manager starts",
-        "both are watched",
+        "StatefulSets are watched, and the white list is read again after at most 5 s",
         "no restart is needed",
     ),
     (
@@ -1122,7 +1122,7 @@ _AGENT: Final = _differences_of(
     ),
     (
         "a ContainerRecreateRequest shows no message while its containers wait",
-        "the state of each container in its status has a message",
+        "the same; `explain` names the container that the request waits for",
         "users see why the request waits",
     ),
     (

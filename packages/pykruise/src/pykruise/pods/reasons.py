@@ -210,7 +210,8 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.CONFLICT: Meaning(
         "two SidecarSets inject containers, volumes or annotations with the same name into one pod, or two "
         "PodProbeMarkers set the same condition, label or annotation of a pod, or a WorkloadSpread and a"
-        " PodProbeMarker set its deletion cost, or a PodProbeMarker changes a label that a workload's selector needs",
+        " PodProbeMarker set the deletion cost of a pod, or a PodProbeMarker changes a label that a workload's selector"
+        " needs",
         "change the name in one of the SidecarSets; or set another podConditionType, or other labels or annotations,"
         " in one of the PodProbeMarkers",
     ),

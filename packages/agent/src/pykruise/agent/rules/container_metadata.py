@@ -3,8 +3,8 @@
 pod ──▶ NodePod ──▶ needs_report()      containers at the runtime, values of their variables ──▶ report() ──▶ the text
                 └── list_stale_containers(): containers whose environment differs from the pod's labels and annotations
 
-Pure. Containers, statuses and earlier entries are matched by name. This is the rule of OpenKruise's agent; managers use
-the annotation to decide whether an in-place update is complete.
+Pure. OpenKruise's agent writes the same annotation; managers use it to decide whether an in-place update is complete.
+Containers, statuses and earlier entries are matched by name (in OpenKruise's agent by position).
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -3,7 +3,8 @@
 env of a container ──▶ parse_env_sources() ──▶ EnvSource …, values ──▶ compute_environment_hash()
     ──▶ 86995377, in annotations
 
-Pure. Hashes must equal those that another agent or manager recorded. This is the rule of OpenKruise's agent.
+Pure. Hashes are computed as in OpenKruise's agent, because they must equal those that another agent or manager
+recorded.
 """
 
 from collections.abc import Callable, Iterable
