@@ -63,7 +63,7 @@ class RefusedDeletion(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     username: str
     is_counted: bool
-    """Whether metrics count this deletion. As in OpenKruise, Services and Ingresses are not counted."""
+    """Whether this deletion is counted and logged. As in OpenKruise, those of Services and Ingresses are not."""
 
 
 class Protection:
