@@ -1,6 +1,6 @@
 """Large conversions in a child process, so that their memory and garbage collection do not delay other reviews.
 
-ConversionReview ──▶ ConversionProcess.convert() ══ length, body ══▶ main() in the child: conversion.review()
+ConversionReview ──▶ ConversionProcess.convert() ══ length, body ══▶ main() in the child: conversion.answer()
                      response ◀════════════════ length, response ══
 
 In the manager's process, a large conversion would delay all reviews: by the interpreter's lock, and by the garbage

@@ -2,7 +2,7 @@
 deleted while they still contain something.
 
 AdmissionRequest (DELETE) ──▶ Protection.review() ──▶ allowed, or 403 and a RefusedDeletion for logs and metrics
-                              └──▶ Counts (live reads: pods, claims, custom resources)
+                              └──▶ ProtectionCounts (live reads: pods, claims, custom resources)
 
 The label of the stored object is read. A deletion is always allowed if the object is already terminating, or if the
 request does not contain the stored object. Same rules as OpenKruise's gate ResourcesDeletionProtection.
@@ -63,7 +63,7 @@ class RefusedDeletion(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     username: str
     is_counted: bool
-    """Whether metrics count this deletion. As in OpenKruise, Services and Ingresses are not counted."""
+    """Whether this deletion is counted and logged. As in OpenKruise, those of Services and Ingresses are not."""
 
 
 class Protection:

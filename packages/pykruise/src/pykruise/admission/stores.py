@@ -72,11 +72,13 @@ class CertificateStore(Protocol):
         ...
 
     async def read(self) -> StoredCertificates | None:
-        """Return the stored certificates; None if the store is empty. Raises KubeError, OSError, StoreError."""
+        """Return the stored certificates; None if the Secret or one of the files does not exist. Raises KubeError,
+        OSError, StoreError.
+        """
         ...
 
     async def write(self, certificates: Certificates, *, over: StoredCertificates | None) -> None:
-        """Replace the certificates `over` by these certificates. `over` is None if the store was empty.
+        """Replace the certificates `over` by these certificates. `over` is None if `read` returned None.
 
         Raises ConflictError if another write was faster. The caller must read again.
         """

@@ -1,6 +1,6 @@
 """Oversight of the caches: logs once, in plain words, why a cache does not work.
 
-Cache.stats() ──every few seconds──▶ Oversight ──▶ one log line per change      list_problems() ──▶ readiness
+Cache.read_stats() ──every few seconds──▶ Oversight ──▶ one log line per change      list_problems() ──▶ readiness
 
 Caches retry automatically after every error. A missing CRD or a missing permission is no reason to exit. Such a
 problem is not logged at each try, but when it begins, when the timeout for it has passed, and when it ends.

@@ -1,6 +1,6 @@
 """The manager's command line: OpenKruise's flags with their names, defaults and meaning, as a table.
 
-argv, environment ──▶ parse() ──▶ Settings      format_flag_help() ──▶ output of --help
+argv, environment ──▶ parse() ──▶ Parsed      format_flag_help() ──▶ output of --help
 
 Pure. Flags have the syntax of Go programs: `--name=value`, `--name value`, one dash or two; a boolean without a value
 is true. An unknown flag is rejected. A flag of OpenKruise that has no effect in pykruise is accepted with a note.
@@ -88,7 +88,7 @@ _OWN: Sequence[Flag] = (
     make_text_flag(
         "leader-election-namespace",
         "kruise-system",
-        "Namespace of the Lease (default: the namespace of the manager).",
+        "Namespace of the Lease (empty: the namespace of the manager).",
     ),
     make_text_flag("leader-election-id", "kruise-manager", "Name of the Lease."),
     make_text_flag("leader-election-resource-lock", "leases", "Only leases.", read=read_one_of("leases")),

@@ -1,6 +1,6 @@
 """Responses to probes: `/healthz` (the event loop runs) and `/readyz` (the manager can do its work).
 
-Manager.problems(), components ──▶ checks by name ──▶ respond() ──▶ PlainServer
+Manager, components ──▶ checks by name ──▶ make_responder() ──▶ PlainServer
 
 kube/program/health.py defines the format of the responses.
 """

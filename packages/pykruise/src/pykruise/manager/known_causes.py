@@ -1,7 +1,8 @@
 """Reasons why an object waits, as far as a manager knows them without requests: reasons of the object, of its pods and
 nodes, and of its children.
 
-Manager.rollouts + Manager.objects(kind) ──▶ KnownCauses.of() ──▶ codes of one object ──▶ the metric pykruise_phase
+Manager.rollouts + Manager.list_objects(kind) ──▶ KnownCauses.list_codes() ──▶ codes of one object
+    ──▶ the metric pykruise_phase
 
 Each scrape creates one `KnownCauses`. It reads the codes of an object once for the object itself, and once for each
 parent that created it.

@@ -49,7 +49,7 @@ def _build_resource(kind: Kind) -> Document:
 
 def _build_metrics(label: str, metrics: Metrics) -> Iterator[Document]:
     yield _build_gauge("created", "Creation time as Unix time.", path="metadata.creationTimestamp")
-    yield _build_gauge("metadata_generation", "The number in the spec.", path="metadata.generation")
+    yield _build_gauge("metadata_generation", "Generation of the spec.", path="metadata.generation")
     for name, number in metrics.counts.items():
         if isinstance(number, Count):
             yield _build_gauge(name, _help(label, name), path=number.path, nilIsZero=True)

@@ -145,7 +145,7 @@ def _build_kind(group: str, version: str, kind: str) -> Document:
     return {"x-kubernetes-group-version-kind": [{"group": group, "version": version, "kind": kind}]}
 
 
-# ── what has a namespace ─────────────────────────────────────────────────────
+# ── kinds with a namespace ───────────────────────────────────────────────────
 
 
 def _build_paths() -> Iterator[tuple[str, Document]]:

@@ -1,8 +1,8 @@
 """The manager: an operator (runtime/operator.py) of every kind, and the components that run beside it in every replica.
 
 Kind + Settings ──▶ Work ──▶ Operator
-Components (webhooks, …), oversight of the caches, and of CRDs whose stored version changes ──▶ list_problems()
-    ──▶ health
+Components (webhooks, …), oversight of the caches ──▶ list_problems() ──▶ health
+changed CRDs ──▶ Renewal ──▶ the caches of their objects open their watches again
 
 Controllers start, and this replica becomes a candidate for leadership, as soon as no component has a problem. `stop()`
 lets running plans finish their writes, and components serve until other replicas have taken over.
@@ -72,9 +72,9 @@ class Manager:
     `cpu_time` measures the cost of a plan (see kube/control/controller.py); pass a constant where runs must be
     reproducible. `freeze_heap`: whether objects that exist when the caches are filled are excluded from garbage
     collection, for a process that runs only a manager. `pace`: how events of pods are batched, see
-    cache/event_batching.py. `kinds`: kinds with disabled gates are left out. `oversees=False` disables the checks of
-    caches and of CRDs whose stored version changes, for environments where these cannot fail. `span` records reconciles
-    (runtime/tracing.py).
+    cache/event_batching.py. `kinds`: kinds with disabled gates are left out. `oversees=False` disables the oversight of
+    caches and the watch of CRDs, for environments in which caches cannot fail and CRDs do not change. `span` records
+    reconciles (runtime/tracing.py).
     """
 
     def __init__(
@@ -95,8 +95,8 @@ class Manager:
         span: Span = NO_SPANS,
         before_renewal: Callable[[str], object] = lambda group: None,
     ) -> None:
-        """Create the manager. `before_renewal` is called with the API group of a changed CRD before its objects are
-        listed again.
+        """Create the manager. `before_renewal` is called with the API group of a changed CRD before the watches of its
+        objects are opened again.
         """
         rng = rng or random.Random()
         self.settings = settings = settings or ManagerSettings()

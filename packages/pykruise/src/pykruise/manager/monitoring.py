@@ -256,7 +256,7 @@ class Panel(msgspec.Struct, frozen=True, kw_only=True):
     """timeseries, table or stat."""
     width: int = 8
     bad_above: float | None = None
-    """Value above which a stat is red; below 1 a stat is green."""
+    """Value from which on a stat is red; None: a stat is always green."""
 
 
 class BoardRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -369,7 +369,7 @@ ROWS: Final[Sequence[BoardRow]] = (
             ),
             Panel(
                 title="Rollout duration",
-                about="Time from the change of a template until all pods are updated and available.",
+                about="Time from a change of the spec until the rollout is complete, stopped, stalled or superseded.",
                 lines=_build_quantile_queries("pykruise_rollout_duration_seconds", "kind"),
                 unit="s",
             ),

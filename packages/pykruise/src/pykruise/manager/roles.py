@@ -49,7 +49,7 @@ SHARED_RIGHTS: Sequence[Right] = (
         why="to take pods out of service for an update, and to return them to service",
     ),
     make_right(PODS, "patch", subresource="resize", why="to resize cpu and memory of pods in place"),
-    # The same as for workloads: the admission plugin OwnerReferencesPermissionEnforcement requires it.
+    # The admission plugin OwnerReferencesPermissionEnforcement requires this permission, as it does for workloads.
     make_right(PODS, "update", subresource="finalizers", why="to delete PVCs together with their pod"),
     make_right(
         CONTROLLER_REVISIONS, *READ, "create", "delete", "patch", why="to manage the revisions of workloads"

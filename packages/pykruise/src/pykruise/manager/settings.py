@@ -34,7 +34,7 @@ class ElectionSettings(msgspec.Struct, frozen=True, kw_only=True):
     shards: int = 1
     """Number of managers that share the work; 1: the leader does all of it. pykruise's own."""
     shard_by: Keying = "object"
-    """Unit by which managers share work (kube/election/key_slots.py)."""
+    """Unit by which managers share work (kube/election/key_slots.py). pykruise's own."""
 
 
 class ServingSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,7 +44,7 @@ class ServingSettings(msgspec.Struct, frozen=True, kw_only=True):
     health: Address | None = Address("", 8000)
     diagnosis: Address | None = Address("", 8090)
     state: bool = False
-    """Whether metrics of the objects' state are served too (state_metrics.py)."""
+    """Whether metrics of the objects' state are served too (state_metrics.py). pykruise's own."""
     state_namespaces: tuple[str, ...] = ()
     """Namespaces of the state metrics; empty: all."""
 
@@ -106,7 +106,9 @@ class ManagerSettings(msgspec.Struct, frozen=True, kw_only=True):
     time_zone: str = "UTC"
     """TZ: IANA name of the time zone for schedules that name none."""
     resync_s: float | None = None
-    """Seconds until every object is reconciled again although nothing changed; None: never."""
+    """Seconds until every object is reconciled again although nothing changed; None: never. The default of the command
+    line is OpenKruise's 10 hours.
+    """
     cache_sync_timeout_s: float = 120.0
     """Seconds that caches may take to sync before an error is logged (the wait continues)."""
     secrets_namespace: str = SECRETS_NAMESPACE
@@ -121,7 +123,7 @@ class ManagerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Maximum seconds for running writes when the process ends; OpenKruise's pods are killed 10 s after SIGTERM."""
     linger_s: float = 0.0
     """Minimum seconds for which webhooks and probes still respond when the process ends, until API servers no longer
-    send requests.
+    send requests. pykruise's own; the default of the command line is 3 s.
     """
     notes: tuple[str, ...] = ()
     """Notes about the interpretation of flags."""

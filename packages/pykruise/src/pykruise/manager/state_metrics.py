@@ -1,6 +1,6 @@
 """State of objects for Prometheus: one series per object and count, with the names of kruise-state-metrics.
 
-Manager.objects(kind), Manager.rollouts ──▶ StateCollector ──▶ /state-metrics (behind --state-metrics)
+Manager.list_objects(kind), Manager.rollouts ──▶ StateCollector ──▶ /state-metrics (behind --state-metrics)
 
 A scrape sends no requests to the API server: it reads the controllers' caches. Only the leader returns series, so that
 each series exists once; in queries, `max by (…)` merges the series of two replicas while the leader changes. Kinds
@@ -161,7 +161,7 @@ def _of_items(
 def _build_common_metrics(label: str, views: Sequence[Any]) -> Iterator[Metric]:
     prefix, labels = f"kruise_{label}", ["namespace", label]
     created = GaugeMetricFamily(f"{prefix}_created", "Creation time as Unix time.", labels=labels)
-    generation = GaugeMetricFamily(f"{prefix}_metadata_generation", "The number in the spec.", labels=labels)
+    generation = GaugeMetricFamily(f"{prefix}_metadata_generation", "Generation of the spec.", labels=labels)
     shown = GaugeMetricFamily(
         f"{prefix}_labels", "1, with the labels of the object as labels.", labels=labels
     )

@@ -313,7 +313,7 @@ def _list_storage_findings(storage: Sequence[KindStorage]) -> Iterator[Finding]:
             yield make_fault(
                 "crds",
                 what,
-                "make a version that pykruise knows the storage version of the CRD, and write each object again"
+                "set storage to true in the CRD for a version that pykruise knows, and write each object again"
                 " (kubectl get -o yaml, kubectl replace)",
             )
         elif item.stored not in item.served:

@@ -7,7 +7,7 @@ the API server rejects resizes ──▶ drop_other_causes() ──▶ condition
                                ──▶ plan_recreation_instead() ──▶ a pod that was prepared for its resize is specified
                                                                  for deletion
 
-Pure. A kind calls these functions if its policy allows the recreation of pods. The kind itself deletes the pods.
+Pure. A pod is recreated only if the update policy allows this. The kind itself deletes the pods.
 """
 
 from collections.abc import Iterable, Sequence

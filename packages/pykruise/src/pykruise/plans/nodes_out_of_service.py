@@ -96,8 +96,8 @@ def explain_node_out_of_service(
     """Return why a node without an available pod is out of service; empty if it is in service.
 
     `has_failed`: whether a pod of the update revision has started on the node and was never ready. If so, the update is
-    perhaps the reason why the node is not ready. The node then counts as in service, so that the update does not
-    continue on other nodes.
+    perhaps the reason why the node is not ready. Such a node counts as in service unless it is cordoned or selected, so
+    that the update does not continue on other nodes.
     """
     if selector is not None and selector.matches(labels):
         return "is selected as unavailable"

@@ -4,8 +4,8 @@ pods, revisions ──▶ plan_adoption() ──▶ a check that the owner still
 pods            ──▶ release_pods()    ──▶ decisions to remove the owner reference
 revisions       ──▶ plan_revisions() ──▶ writes before pods can have the revision;  delete_revision()
 
-Pure; used by every kind. The kind decides before which pods the selector matches. It always uses the selector that the
-revisions record (pods/workload/selector_guard.py).
+Pure; used by every kind. Before it calls these functions, the kind decides which pods the selector matches. It always
+uses the selector that the revisions record (pods/workload/selector_guard.py).
 """
 
 from collections.abc import Mapping, Sequence

@@ -261,8 +261,8 @@ def _keep_workload(
 
 
 def drop_groups(stored_groups: FoundGroups, *, used: Collection[str], is_wanted: bool) -> Iterator[Chain]:
-    """Yield the deletions of PodGroups without pods. If the option is not set (`is_wanted` is False), also delete the
-    object Workload. `used`: names of the PodGroups of pods that exist or are being created.
+    """Yield the deletions of PodGroups without pods. If the option is not set (`is_wanted` is False) and no PodGroup
+    has pods, also delete the object Workload. `used`: names of the PodGroups of pods that exist or are being created.
     """
     unused = [group for name, group in sorted(stored_groups.groups.items()) if name not in used]
     for group in unused:

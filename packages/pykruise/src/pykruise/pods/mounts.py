@@ -23,7 +23,7 @@ ENDED_IN_S: Final = 60.0
 
 
 CREATED_IN_S: Final = 60.0
-"""Seconds after which a pod without created containers reports what its volumes need."""
+"""Seconds after which the obstacle of a pod without created containers lists what its volumes need."""
 NOT_CREATED: Final = frozenset({"ContainerCreating", "PodInitializing"})
 """Waiting reasons of containers until the pod's volumes are mounted."""
 MOST_NAMED: Final = 8

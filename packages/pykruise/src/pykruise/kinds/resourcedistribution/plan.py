@@ -209,7 +209,7 @@ def _wait_for_deletion(
 
 
 def _explain_taken_name(what: str, copy: CopyView) -> Reason:
-    """Reason when an object with the copy's name exists that this distribution does not own."""
+    """Reason for a namespace in which an object that this distribution does not own has the copy's name."""
     owner = copy.controller
     if owner is None:
         message = f"{what} exists, and this distribution did not create it"

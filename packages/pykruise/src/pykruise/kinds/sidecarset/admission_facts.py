@@ -1,7 +1,7 @@
 """Facts about a cluster that the validation of a SidecarSet needs, and their sources.
 
-SidecarReader (a cache, or the API server) ──▶ SidecarSetFacts ──▶ validation.py (pure)
-                                            ──▶ Surroundings    ──▶ injection.py (pure)
+SidecarReader (a cache, or the API server) ──▶ SidecarSetFacts       ──▶ validation.py (pure)
+                                           ──▶ InjectionSurroundings ──▶ injection.py (pure)
 """
 
 from collections.abc import Mapping, Sequence

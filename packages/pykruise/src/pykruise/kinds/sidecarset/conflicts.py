@@ -29,7 +29,7 @@ def find_conflict_errors(
 ) -> Iterator[Cause]:
     """Conflicts with other SidecarSets; empty when a selector of the spec is unreadable.
 
-    `given` is the spec as written, `base` the SidecarSet that this one is a canary of.
+    `given`: the spec as written. `base`: name of the SidecarSet of which the reviewed SidecarSet is a canary.
     """
     for other in sorted(_find_meeting(given, others, name, base), key=lambda sidecar_set: sidecar_set.name):
         yield from _find_name_errors(given, other.spec, other.name)

@@ -61,8 +61,8 @@ def evaluate(text: str, *, variable: str, amount: Quantity) -> Quantity:
 
 
 def check(text: str, *, variable: str) -> None:
-    """Raise ResourceExpressionError if the text cannot be evaluated for any value of `variable`. A negative result is
-    no error here.
+    """Raise ResourceExpressionError if the text can never be evaluated, whatever the value of `variable` is. A negative
+    result is no error here.
     """
     _Parser(text, variable, _ONE).parse_result()
 

@@ -195,7 +195,8 @@ def is_consistent(pod: PodView, names: Collection[str], state: UpgradeState | No
     """Whether the named containers run the images of the pod's spec.
 
     An image with a digest is compared with the image id in the status. For other images, an upgrade has ended when the
-    image id differs from the recorded previous id. `state` is the record of upgrades; None: it cannot be read.
+    image id differs from the recorded previous id, or the status shows the image of the spec. `state` is the record of
+    upgrades; None: it cannot be read.
     """
     if len(pod.containers) != len(pod.container_statuses):
         return False

@@ -78,7 +78,7 @@ class Refusals(msgspec.Struct):
 
 
 class SelectedPod(msgspec.Struct, frozen=True, kw_only=True):
-    """A pod that the SidecarSet selects, whether or not it has its sidecars."""
+    """A pod that the SidecarSet selects, with the labels of its namespace."""
 
     pod: PodView
     namespace_labels: Mapping[str, str] = {}

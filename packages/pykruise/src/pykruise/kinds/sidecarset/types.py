@@ -189,7 +189,7 @@ class CommonSpec(Typed, frozen=True, kw_only=True):
     patch_pod_metadata: list[PatchPodMetadata] | None = None
     """Annotations that pods get."""
     revision_history_limit: Int32 | None = None
-    """Number of older revisions to keep. Defaults to 10."""
+    """Number of revisions to keep, at least 1. Defaults to 10."""
     selector: Selector | None = None
     """Selects the pods. Required; must not be empty."""
     update_strategy: UpdateStrategy | None = None

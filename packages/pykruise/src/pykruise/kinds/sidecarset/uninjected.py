@@ -1,6 +1,6 @@
 """Pods that a SidecarSet selects but that lack its sidecars, each with the reason.
 
-Snapshot ──▶ find_pods_without() ──▶ the plan's `skipped`, and the output of explain
+SidecarSetSnapshot ──▶ find_pods_without() ──▶ the plan's `skipped`, and the output of explain
 
 Pure. The reasons follow from the rules of injection: admission injects sidecars only when a pod is created.
 """

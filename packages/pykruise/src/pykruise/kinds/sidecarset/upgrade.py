@@ -181,8 +181,8 @@ def _make_state(
 
 
 def can_be_reset(managed: ManagedPod, sidecar_set: ReadableSidecarSetView) -> bool:
-    """Whether the old containers of a hot upgrade can become idle: all other sidecars run as specified
-    and are ready.
+    """Whether the old containers of a hot upgrade can become idle: all other sidecars run as specified, and the pod or
+    each of its other containers is ready.
     """
     if not _find_busy_pairs(managed):
         return False

@@ -23,7 +23,7 @@ class Groups(msgspec.Struct, frozen=True, kw_only=True):
     """Sidecars grouped by how they are ended, in the pod's order."""
 
     by_image: tuple[ContainerFacts, ...] = ()
-    """Sidecars on virtual nodes. They get an image that ends."""
+    """Sidecars on virtual nodes. They get another image, whose process exits."""
     normal: tuple[ContainerFacts, ...] = ()
     """Sidecars to kill."""
     ignored: tuple[ContainerFacts, ...] = ()

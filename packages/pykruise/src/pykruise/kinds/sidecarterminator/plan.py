@@ -1,6 +1,6 @@
 """The plan that ends the sidecars of a pod whose main containers have ended.
 
-Snapshot ──▶ plan_termination() ──▶ Plan ──▶ runtime/execute.py
+SidecarTerminatorSnapshot ──▶ plan_termination() ──▶ Plan ──▶ runtime/execute.py
              images on virtual nodes ▶ a request to kill ▶ the final phase, then the sidecars whose exit code is
              ignored
 

@@ -2,9 +2,9 @@
 
 StatefulSetWorkingSet ──▶ plan_pre_download() ──▶ stages (plans/pre_download.py decides which)
 
-Pure. Annotations of the set configure the pulls. No image is pulled when the rollout would end before the pull helps:
-under recreation, with three pods or fewer, when all pods are updated at the same time, or when no pod can be updated
-in place.
+Pure. Annotations of the set configure the pulls. No image of a container is pulled when the pull would not help: the
+policy is ReCreate, the set has three pods or fewer, all pods are updated at the same time, or no pod can be updated in
+place.
 """
 
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS

@@ -103,7 +103,8 @@ def _decide(
         state = LifecycleState.NORMAL
         released = remove_hold(pod, PRE_DELETE_HOOK, now=ws.now)
     elif pod.state in SERVING_STATES:
-        # A condition that an interrupted update or deletion left would otherwise keep the pod out of service forever.
+        # An interrupted update or deletion may have set a condition to False. Without this write, the condition would
+        # keep the pod out of service forever.
         released = remove_hold(pod, PRE_DELETE_HOOK, now=ws.now) or remove_hold(
             pod, PRE_UPDATE_HOOK, now=ws.now
         )

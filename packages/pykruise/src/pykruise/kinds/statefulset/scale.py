@@ -3,8 +3,10 @@
 StatefulSetWorkingSet ──▶ plan_scale() ──▶ Scale: the phase, and whether pods may be updated in the same plan
 
 Pure. OrderedReady takes one step at a time: it creates pods from the lowest ordinal up, then deletes surplus pods from
-the highest ordinal down. It updates pods only when no such step remains. Parallel does everything at the same time,
-within scaleStrategy's limit.
+the highest ordinal down. It updates pods only when no such step remains. Before that, it may update or delete only the
+pod for which the next step waits: if this has begun, if the pod is specified for deletion, or if the option
+replace-never-ready-after-seconds replaces the pod. Parallel does everything at the same time, within scaleStrategy's
+limit.
 """
 
 import math
@@ -60,7 +62,7 @@ _TAKEN_OUT = (
     LifecycleState.UPDATED,
     LifecycleState.PREPARING_DELETE,
 )
-"""States into which this controller has put a pod."""
+"""Lifecycle states of a pod in an update or a deletion."""
 
 
 class Scale(msgspec.Struct, frozen=True, kw_only=True):

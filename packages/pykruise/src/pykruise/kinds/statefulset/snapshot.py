@@ -172,7 +172,7 @@ class StatefulSetSnapshot(Judged, frozen=True, kw_only=True):
     claims: Mapping[str, ClaimView] = {}
     """Claims that the set's pods mount or would mount, by name."""
     taken: Mapping[str, PodView] = {}
-    """Names of desired pods that pods of other owners, or without an owner, already use, each with the other pod."""
+    """Names of desired pods that other pods (of another owner, or without an owner) already use, each with its pod."""
     storage_classes: Mapping[str, StorageClassView] = {}
     """Storage classes by name. They are used only to expand claims."""
     pull_jobs: Sequence[PullJobView] | None = None

@@ -2,11 +2,12 @@
 
 StatefulSetWorkingSet + differences + Scale ──▶ plan_update() ──▶ PlanPhase
 
-Pure. Every slot whose pod is missing, not healthy, in an update, or not yet available counts against maxUnavailable,
-wherever it is in the order. Surplus pods never count. With the option ignore-unavailable-nodes, pods on nodes out of
-service do not count either. The update of a candidate that is already unavailable needs no further unit of
-maxUnavailable. The first candidate that exceeds the limit ends the selection, but pods that already prepare for their
-update or deletion continue.
+Pure. Every slot whose pod is missing, not healthy, in an update, or not yet available, or whose claims have not reached
+their size, counts against maxUnavailable, wherever it is in the order. Surplus pods never count. With the option
+ignore-unavailable-nodes, pods on nodes out of service do not count either. The update of a candidate that is already
+unavailable needs no further unit of maxUnavailable. The first candidate that exceeds the limit ends the selection. Only
+pods that already prepare for their update or deletion continue, and the option replace-never-ready-after-seconds still
+replaces pods.
 """
 
 from collections.abc import Mapping, Sequence
@@ -298,8 +299,8 @@ def _update_pod(current: _Pass, slot: Slot, differences: Differences) -> bool:
 
 
 def _restart_pod(current: _Pass, pod: PodView, at: Instant) -> None:
-    """Recreate the pod at this instant: its claims have grown, but the file system grows only when the pod starts
-    again.
+    """Recreate the pod when the instant `at` is reached: its claims have grown, but the file system grows only when the
+    pod starts again.
     """
     if at > current.ws.now:
         current.times.append(at)

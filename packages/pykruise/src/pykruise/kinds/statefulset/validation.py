@@ -291,7 +291,7 @@ def _find_retention_errors(spec: StatefulSetSpec) -> Iterator[Cause]:
 
 
 def _find_further_errors(spec: StatefulSetSpec) -> Iterator[Cause]:
-    """Errors that OpenKruise does not report, although these values would only cause failures later."""
+    """Errors that OpenKruise does not report. It accepts these values, and they cause failures later."""
     yield from check_not_negative(spec.ordinals.start if spec.ordinals else None, "spec.ordinals.start")
     yield from check_not_negative(spec.revision_history_limit, "spec.revisionHistoryLimit")
     strategy = spec.volume_claim_update_strategy

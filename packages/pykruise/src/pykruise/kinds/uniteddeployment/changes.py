@@ -22,8 +22,8 @@ from pykruise.runtime.plan import Chain
 
 
 class SubsetError(msgspec.Struct, frozen=True):
-    """A subset whose patch cannot be applied to the template. The error is known before any write, and the subset's
-    workload is not created or updated.
+    """A subset whose patch cannot be applied to the template. The error is known before any write. The workload of the
+    subset is not created; if it exists, only its replicas are changed.
     """
 
     condition: str
@@ -61,7 +61,9 @@ class Changes(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def change_workloads(ws: UnitedDeploymentWorkingSet, allocated: Mapping[str, int]) -> Changes:
-    """Plan the creations, updates and deletions of workloads, except for subsets whose patch cannot be applied."""
+    """Plan the creations, updates and deletions of workloads. If a subset's patch cannot be applied, the subset's
+    workload is not created, or only its replicas are changed.
+    """
     subsets = sorted(ws.spec.subsets, key=lambda subset: subset.name)
     errors: list[SubsetError] = []
     shrinking: list[Chain] = []

@@ -268,7 +268,9 @@ def _judge_condition(
 
 
 def _explain_unplaced(ws: UnitedDeploymentWorkingSet, allocated: Mapping[str, int]) -> Reason | None:
-    """Reason when the subsets together have fewer replicas than spec.replicas; None: they have all of them."""
+    """Reason when the subsets together have fewer replicas than spec.replicas; None: they have all of them, or the mode
+    is RESERVE.
+    """
     missing = (ws.spec.replicas or 0) - sum(allocated.values())
     if missing <= 0 or ws.spec.mode is Mode.RESERVE:
         return None

@@ -38,7 +38,9 @@ _log = logging.getLogger(__name__)
 
 
 class AssignmentError(Exception):
-    """The subset of the pod cannot be determined. The request is rejected, and the client must try again."""
+    """The subset of a pod cannot be determined, or its slot cannot be released. The request is rejected, and the client
+    must try again.
+    """
 
 
 class Assignment:

@@ -2,8 +2,9 @@
 
 Grouped ──▶ compute_wanted_costs() ──▶ pod name → cost
 
-Pure. Pods above the limit of their subset are deleted first, then pods of the last subset. For pods of old versions,
-the order of the subsets is reversed, because the new version fills the first subsets.
+Pure. The order of deletion is: pods without a subset, pods above the limit of their subset, pods for which every subset
+is full, then pods of the last subset. For pods of old versions, the order of the subsets is reversed, because the new
+version fills the first subsets.
 """
 
 from collections.abc import Sequence

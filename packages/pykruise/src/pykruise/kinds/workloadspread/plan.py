@@ -124,7 +124,7 @@ def _build_mark_step(pod: PodView, adoption: Adoption | None, cost: int | None) 
     annotations: dict[str, Any] = dict(adoption.annotations) if adoption is not None else {}
     because: list[str] = []
     if adoption is not None:
-        because.append(f"it is older than the WorkloadSpread and fits subset {adoption.subset}")
+        because.append(f"it has no annotation of the WorkloadSpread and fits subset {adoption.subset}")
         if adoption.labels:
             metadata["labels"] = dict(adoption.labels)
     if cost is not None:

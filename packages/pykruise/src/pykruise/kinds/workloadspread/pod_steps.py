@@ -1,7 +1,7 @@
 """WorkloadSpread's admission steps for pods: one places a new pod in its subset, the other releases its slot.
 
 pod ──▶ Assignment ──▶ the pod placed in its subset, or unchanged
-DELETE of a pod, CREATE of pods/eviction ──▶ the slot is recorded as free; no rule rejects these requests
+DELETE of a pod, CREATE of pods/eviction ──▶ the slot is recorded as free; if this fails, the client must try again
 
 A dry run does not allocate a slot, so it does not change the pod either.
 """

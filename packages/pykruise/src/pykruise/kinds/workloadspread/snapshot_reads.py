@@ -2,8 +2,8 @@
 
 SpreadView + Read ──▶ read_snapshot() ──▶ SpreadSnapshot ──▶ plan.py
 
-Workloads of the built-in kinds are cached. Workloads of the white list are read for each snapshot. Pods that existed
-before their WorkloadSpread are read completely, once, to find their subset.
+Workloads of the built-in kinds are cached. Workloads of the white list are read for each snapshot. Pods that have a
+node but no annotation of the WorkloadSpread are read completely, once, to find their subset.
 """
 
 import asyncio
@@ -79,7 +79,7 @@ class SpreadFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WholePods:
-    """Documents of pods that existed before their WorkloadSpread, by uid, while they have no subset."""
+    """Documents of pods that have a node but no annotation of the WorkloadSpread, by uid."""
 
     def __init__(self) -> None:
         self.documents: Mapping[str, Document] = {}
@@ -238,7 +238,7 @@ async def _find_patch_errors(
     return memory.errors
 
 
-# ── pods that existed before ─────────────────────────────────────────────
+# ── pods without the annotation ──────────────────────────────────────────
 
 
 async def _read_whole_pods(

@@ -1,10 +1,10 @@
-"""Groups the pods of the workload by subset, and adopts pods that existed before the WorkloadSpread.
+"""Groups the pods of the workload by subset, and adopts pods without the annotation of the WorkloadSpread.
 
 pods + subsets + nodes ──▶ group_pods() ──▶ version → subset → pods, and the adoptions to write
 
 Pure. A pod's annotation names its subset. A pod that has a node but no annotation belongs to the subset that fits its
 node best, among the subsets with room. A pod without a node belongs to no subset yet. If no fitting subset has room, a
-pod that is older than the WorkloadSpread still belongs to the subset that fits best, and a newer pod stays unchanged.
+pod that is older than the WorkloadSpread still belongs to the subset that fits best, and a newer pod belongs to none.
 """
 
 from collections import Counter

@@ -47,7 +47,7 @@ async def _check_crd(live: Live, wanted: Document) -> list[Finding]:
                 "crds", f"{name} stores objects in {stored_in}, but does not serve this version", APPLY
             )
         )
-    elif len(versions) > 1:  # CRDs of older OpenKruise releases have only one
+    elif len(versions) > 1:  # CRDs of older OpenKruise releases have only one version
         unserved = sorted(version for version in known if not versions.get(version, {}).get("served"))
         findings += [
             make_fault("crds", f"{name} does not serve version {version}", APPLY) for version in unserved

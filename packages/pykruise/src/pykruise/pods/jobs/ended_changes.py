@@ -11,7 +11,9 @@ from typing import Any, Final
 from pykruise.kube.documents import get_path, is_same
 
 STILL_USED: Final = frozenset({"completionPolicy", "ttlSecondsAfterFinished", "paused"})
-"""Fields of the spec that have an effect after the end of a job: they say when it is deleted."""
+"""Fields of the spec whose change causes no warning after the end of a job. All except `paused` determine when the job
+is deleted.
+"""
 
 RUN_AGAIN: Final = "delete the job and create it again (kubectl replace --force -f FILE)"
 """Instruction for a job that has ended and must run again."""

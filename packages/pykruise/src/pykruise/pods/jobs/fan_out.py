@@ -75,7 +75,9 @@ class JobPolicy(msgspec.Struct, frozen=True, kw_only=True):
     retries: int = 0
     """Number of times that a failed target is started again before it counts as failed."""
     is_paused: bool = False
-    """Whether the job is paused: no target is started, stopped or judged. The deadline still applies."""
+    """Whether the job is paused: no target is started, stopped or judged. The time until the deadline continues, but
+    the job does not end before it is resumed.
+    """
     ends: bool = True
     """Whether the job ends. If not (completion policy Never), the job continues with targets that are added later, and
     has no deadline and no time to live.
@@ -355,7 +357,7 @@ def explain_pause(policy: JobPolicy, run: JobRun, *, field: str, now: Instant) -
         return paused
     ends = format_time(now + left)
     if left > 0:
-        words = f"{paused.message}; its deadline continues, and ends the job at {ends} ({field})"
+        words = f"{paused.message}; its deadline continues, so it ends at once if it is resumed after {ends} ({field})"
         return Reason(Code.PAUSED, words, paused.remedy)
     return Reason(
         Code.PAUSED,

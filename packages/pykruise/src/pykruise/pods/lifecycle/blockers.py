@@ -2,8 +2,8 @@
 
 PodView + lifecycle ──▶ blocker_of() ──▶ Reason: code, message, remedy
 
-Pure; serves every kind. A condition of the owner and `explain` show the obstacle. An obstacle with a remedy stays
-until a person acts; one without a remedy disappears automatically.
+Pure; serves every kind. A condition of the owner and `explain` show the obstacle. An obstacle without a remedy
+disappears automatically. Most obstacles with a remedy stay until a person acts.
 """
 
 from collections.abc import Iterable
@@ -176,8 +176,8 @@ def explain_failure(pod: PodView) -> Reason:
 
 
 def is_never_restarted(pod: PodView, exit_code: int | None) -> bool:
-    """Whether the kubelet never starts a container of the pod again that ended with this exit code; False if the code
-    is None, because the container has not ended. Init containers that run as sidecars are always restarted.
+    """Whether the kubelet never restarts a container of the pod after this exit code; False if the code is None,
+    because the container has not ended. Init containers that run as sidecars are always restarted.
     """
     if exit_code is None or pod.restart_policy == "Always":
         return False

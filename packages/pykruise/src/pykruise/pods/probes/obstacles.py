@@ -175,7 +175,7 @@ def _find_missing(probes: Sequence[NamedProbe], states: Sequence[ProbeState]) ->
 
 def _find_late_time(pod: PodView, probe: NamedProbe) -> Instant | None:
     """Return the time at which the agent is late with the probe. The delay of the probe counts from the start of the
-    container, so it ends at the latest so many seconds after the pod became ready.
+    container, so it has certainly ended when the pod has been ready for that number of seconds.
     """
     if not pod.is_ready or pod.ready_since is None:
         return None

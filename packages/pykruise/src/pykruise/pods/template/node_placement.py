@@ -32,13 +32,13 @@ PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 """Fields of an affinity."""
 
 LOST: Final = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
-"""Taints of nodes whose kubelet does not report."""
+"""Taints of nodes that are not ready, or whose kubelet does not report."""
 
 _UNCORDON: Final = "uncordon the node"
 
 
 def has_lost_taint(taints: Iterable[Taint]) -> bool:
-    """Whether the taints show that the node's kubelet does not report."""
+    """Whether the taints show that the node is not ready, or that its kubelet does not report."""
     return any(taint.key in LOST for taint in taints)
 
 

@@ -57,7 +57,8 @@ def apply_patch(pod: Mapping[str, Any], patch: Any) -> Document:
 def add_required(
     terms: Sequence[Mapping[str, Any]] | None, wanted: Mapping[str, Any], *, field: str
 ) -> list[Document]:
-    """Add the required expressions to every term of a pod. One of the terms must match, so the result is an AND.
+    """Add the required expressions to every term of a pod. A node must match one of the terms, so it must also match
+    the required expressions.
 
     Raises PlacementError for more expressions than an object can store. `field`: field that requires the expressions.
     """

@@ -109,7 +109,7 @@ class ContainerStatusFacts(msgspec.Struct, frozen=True, gc=False):
     restart_count: int = 0
     ready: bool = False
     waiting: str = ""
-    """Reason why the container is waiting (`ImagePullBackOff`); empty if it runs or has run."""
+    """Reason why the container is waiting (`ImagePullBackOff`); empty if it does not wait."""
     resources: Resources | None = None
     """Actual resources; None if the kubelet does not report them."""
     exit_code: int | None = None

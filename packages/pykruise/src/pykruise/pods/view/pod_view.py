@@ -107,7 +107,9 @@ class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     init_statuses: tuple[ContainerStatusFacts, ...] = ()
     """Statuses of all init containers, including native sidecars."""
     creating: CreatingView | None = None
-    """Objects that a scheduled pod needs before its containers are created; None if it waits for no such objects."""
+    """State of a scheduled pod that waits for the objects of its volumes, or for its first report by the kubelet;
+    None for other pods.
+    """
     pull_secrets: tuple[str, ...] = ()
     """Names of spec.imagePullSecrets, kept only while an image of the pod cannot be pulled."""
     image_volumes: tuple[tuple[str, str], ...] = ()

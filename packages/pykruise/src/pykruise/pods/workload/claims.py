@@ -4,8 +4,8 @@ templates + owner + id ──▶ build_claim_documents(), add_claim_volumes() �
 stored claims ──▶ ClaimView ──▶ kinds/<kind>/claims.py: claims to create, reuse, delete or hand over
 templates ──▶ hash_templates() ──▶ recorded with each revision
 
-Pure. A claim outlives its pod when its owner keeps it for the next pod with the same id. Only the id connects a claim
-with its pod: a claim without an id belongs to no pod.
+Pure. A claim outlives its pod when its owner keeps it for the next pod with the same id or ordinal. In a CloneSet, only
+the label with the id connects a claim with its pod. A StatefulSet finds its claims by their names.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

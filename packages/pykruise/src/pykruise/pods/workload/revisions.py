@@ -470,7 +470,7 @@ def to_truncate(
 ) -> list[RevisionView]:
     """Revisions to delete, oldest first, so that `limit` revisions remain besides the live ones.
 
-    `revisions` are sorted. `live` are the hashes of the current and the update revision and of all active pods.
+    `revisions` are sorted. `live` are the hashes of the current and the update revision and of the pods.
     """
     idle = [revision for revision in revisions if revision.hash not in live and not revision.is_deleting]
     return idle[: max(len(idle) - limit, 0)]
