@@ -85,4 +85,4 @@ class DesiredReason(StrEnum):
     NAME_TAKEN = "NameTaken"
     """Another owner has an object with the name of a child."""
     CHILDREN_TERMINATING = "ChildrenTerminating"
-    """A deleted object waits until its children are deleted."""
+    """A terminating object waits until its children are deleted."""
