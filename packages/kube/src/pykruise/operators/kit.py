@@ -219,7 +219,7 @@ def _build_stage(purpose: str, steps: Sequence[Step]) -> Stage:
 
 
 def _name_taken(resource: Resource, other: DocumentView) -> Reason:
-    message = f"{resource.kind} {other.name} belongs to another owner"
+    message = f"{resource.kind} {other.name} exists, and this object does not own it"
     remedy = f"delete {resource.kind} {other.name}, or create this object again with another name"
     return Reason(DesiredReason.NAME_TAKEN, message, remedy)
 
