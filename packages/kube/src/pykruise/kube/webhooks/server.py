@@ -162,7 +162,7 @@ class WebhookServer:
 
     @property
     def shed(self) -> int:
-        """Number of requests that were rejected since the start because there were too many requests."""
+        """Number of requests that were rejected since the start because there was no room for them."""
         return self._shed
 
     @property
