@@ -134,7 +134,7 @@ class Cause(msgspec.Struct, frozen=True):
 
 DISRUPTION_BUDGET: Final = "DisruptionBudget"
 """Reason of the cause in a Status by which a disruption budget rejects a request. API servers use it for evictions; a
-webhook that guards pods uses it too. The message of that cause names the action that a person can take.
+webhook that guards pods uses it too, with the action that a person can take as the message of the cause.
 """
 
 

@@ -47,7 +47,7 @@ def namespace_of(child: Child, owner: DocumentView) -> str:
     if not child.resource.namespaced:
         if owner.namespace:
             raise ValueError(
-                f"{child.resource.kind} {child.name} is cluster-wide, so {owner.key} cannot own it"
+                f"{child.resource.kind} {child.name} is cluster-scoped, so {owner.key} cannot own it"
             )
         return ""
     if owner.namespace and child.namespace not in ("", owner.namespace):

@@ -41,7 +41,7 @@ class Observed(msgspec.Struct, frozen=True, kw_only=True):
     now: Instant = 0.0
     """Seconds since 1970."""
     lookup: Callable[[Resource, Key], DocumentView | None] = _knows_nothing
-    """Finds an object of another owner, in the resources that `operator(owns=)` names."""
+    """Finds an object by resource and key, whoever owns it, in the resources that `operator(owns=)` names."""
 
     def children(self, resource: Resource) -> Sequence[DocumentView]:
         """Return the owned objects of a resource."""
@@ -83,6 +83,6 @@ class DesiredReason(StrEnum):
     """Codes of the reasons for which this package itself waits."""
 
     NAME_TAKEN = "NameTaken"
-    """Another owner has an object with the name of a child."""
+    """An object with the name of a child exists, and belongs to another owner or to none."""
     CHILDREN_TERMINATING = "ChildrenTerminating"
-    """A deleted object waits until its children are deleted."""
+    """A terminating object waits until its children are deleted."""

@@ -2,7 +2,8 @@
 
 snapshot() ──▶ Observed ──▶ the operator's plan ──▶ Desired ──▶ _to_plan() ──▶ Plan
 
-    the finalizer ──▶ children that should exist ──▶ deletion of the others          and in each plan the status
+    the finalizer ──▶ children that should exist ──▶ deletion of the others
+    the status: reported at the same time
 
 Writes of one stage run concurrently. A child that is being deleted stays unchanged: its end enqueues the owner.
 """
@@ -105,7 +106,7 @@ class _Kit(msgspec.Struct, frozen=True, kw_only=True):
         return self._end(observed, self.finalize(observed))
 
     def _end(self, observed: Observed, desired: Desired) -> Plan:
-        """Return the plan for a deleted object: the finalizer is removed last."""
+        """Return the plan for a terminating object: the finalizer is removed last."""
         plan = self._to_plan(observed, desired, first=())
         if plan.stages or plan.waiting is not None:
             return plan
@@ -218,7 +219,7 @@ def _build_stage(purpose: str, steps: Sequence[Step]) -> Stage:
 
 
 def _name_taken(resource: Resource, other: DocumentView) -> Reason:
-    message = f"{resource.kind} {other.name} belongs to another owner"
+    message = f"{resource.kind} {other.name} exists, and this object does not own it"
     remedy = f"delete {resource.kind} {other.name}, or create this object again with another name"
     return Reason(DesiredReason.NAME_TAKEN, message, remedy)
 

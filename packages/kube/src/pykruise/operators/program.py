@@ -179,7 +179,7 @@ async def serve(
 
 
 def _own_namespace() -> str:
-    """Return the namespace of the pod in which this program runs; default outside of pods."""
+    """Return the namespace of the pod in which this program runs; `default` outside of pods."""
     try:
         return (SERVICE_ACCOUNT / "namespace").read_text().strip() or "default"
     except OSError:

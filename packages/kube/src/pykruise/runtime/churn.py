@@ -5,9 +5,10 @@ writes that took effect ──▶ ChurnBrake.note() ──▶ how often a reconc
                             ChurnBrake.hold() ──▶ until when its writes are held back, and why
 
 A reconcile undoes its own work when, without a change of the spec,
-- it deletes an object that reconciles of the same owner created for the same spec less than YOUNG_S ago, and they
-  have deleted at least half of the objects that they created recently; or
-- it sends the same patch as less than AGAIN_S ago, and at least half of its recent patches were such repetitions.
+- it deletes an object that was created for the same owner and spec less than YOUNG_S ago, and at least half of the
+  objects that the owner's reconciles created recently were deleted again in this way; or
+- it sends a patch that was also sent less than AGAIN_S ago, and at least half of the owner's recent patches were such
+  repetitions.
 Both times are extended by the time during which the object was held back.
 
 The third such reconcile and each later one hold the object's writes back, for 1 s, 2 s, 4 s, … up to LONGEST_S. Its

@@ -124,8 +124,8 @@ class Control(msgspec.Struct, frozen=True, kw_only=True):
     reads the object and then updates it.
     """
     urgent_conditions: frozenset[str] = frozenset()
-    """Types of conditions that are written immediately when their reason changes, since people act on them. A change
-    of their message alone can wait.
+    """Types of conditions that are written immediately when their status or reason changes, since people act on
+    them. A change of their message alone can wait.
     """
     is_status_shared: bool = False
     """Whether the status is written only if the object's resourceVersion has not changed: other clients write the

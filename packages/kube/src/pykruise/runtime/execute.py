@@ -1,12 +1,13 @@
 """Executes plans: the only place where decisions become API writes.
 
-Plan ──▶ Executor.execute() ──▶ kube.writer (request, response into the cache) ──▶ Outcome
+Plan ──▶ Executor.execute() ──▶ Writer (request, response into the cache) ──▶ Outcome
 
 Stages run sequentially. The chains of a stage run concurrently, at most `max_in_flight` over all plans. A chain keeps
 its place until its last step, so that one pod is finished before the next one begins. The first failure ends the
-plan: running chains finish, other chains start only in stages marked `regardless`, and the key is planned again from
-the new state. After a conflict the stage continues with its other chains, because they write to other objects: the
-limits of the plan count the object of the conflict as if it had been written.
+plan: running chains finish, other chains of the stage start only if it is marked `is_independent`, later stages only if
+they are marked `regardless`, and the key is planned again from the new state. After a conflict the stage continues with
+its other chains, because they write to other objects: the limits of the plan count the object of the conflict as if it
+had been written.
 
 A write whose response was lost is repeated until the server's response shows whether the write took effect. Later tries
 may fail in other ways: a server that restarts refuses connections at first, and then knows no RBAC rules for a moment.

@@ -48,7 +48,7 @@ class LiveObjects(Generic[T]):
         return [self._project(raw) for raw in result.items]
 
     async def find_newest(self, key: Key) -> T | None:
-        """Return the newest known state. A reader with a cache sends no request for it."""
+        """Return the newest known state. A reader with a cache sends no request for it while the watch is open."""
         return await self.read_fresh(key)
 
     async def read_fresh(self, key: Key) -> T | None:

@@ -187,7 +187,7 @@ class Operator:
 
     @property
     def is_leading(self) -> bool:
-        """Whether this operator's controllers run; without an elector, always."""
+        """Whether this operator is the leader; without an elector, always."""
         return self.elector is None or self.elector.is_leading
 
     @property

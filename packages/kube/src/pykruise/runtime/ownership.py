@@ -107,8 +107,8 @@ def plan_ownership(
 def check_still_there(
     resource: Resource, key: Key, *, uid: str, resource_version: str, purpose: str = ADOPT
 ) -> Stage:
-    """Return an empty patch that the API server rejects when the owner was deleted, is terminating, or was replaced.
-    An object that a terminating owner adopts would be deleted with it.
+    """Return a stage with an empty patch of the owner. The API server rejects the patch if the owner was deleted,
+    replaced or changed, for example if it is terminating: objects that it adopts then would be deleted with it.
     """
     action = Patch(
         resource=resource,

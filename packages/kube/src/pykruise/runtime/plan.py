@@ -140,7 +140,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     skipped_nodes: Mapping[str, Reason] = {}
     """Reason by name of each node that has no pod and gets none now; for kinds with one pod per node."""
     notes: tuple[Note, ...] = ()
-    """Events to record whether or not writes succeed (limits reached, guards closed)."""
+    """Events to record whether or not writes succeed, for example that a limit is reached."""
     memory: Any = None
     """A frozen value that saves work in the next plan of the object; the next snapshot gets it with
     `Read.find_memory(type)`. It does not change decisions: plans are the same without it. None: the remembered value

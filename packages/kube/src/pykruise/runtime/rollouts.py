@@ -25,7 +25,7 @@ BOUNDS_S: Final = (1.0, 5.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600
 
 
 class ChildAtWork(msgspec.Struct, frozen=True):
-    """A child of an object, while the child still works."""
+    """A child for which its parent waits."""
 
     resource: Resource
     key: Key
@@ -36,7 +36,7 @@ class ChildAtWork(msgspec.Struct, frozen=True):
 
 
 ChildrenOf = Callable[[Any], Iterable[ChildAtWork]]
-"""Returns the children that a snapshot names and that still work."""
+"""Returns the children in a snapshot for which the parent waits."""
 
 Result = Literal["complete", "held", "stalled", "superseded"]
 """Results of a rollout: it completed; it went as far as a pause or a partition allows; it cannot continue without
@@ -82,7 +82,7 @@ class RolloutMeter:
 
     @property
     def children(self) -> Mapping[Key, Sequence[ChildAtWork]]:
-        """Children that work for each object now, by object."""
+        """Children for which each object waits now, by object."""
         return self._children
 
     def note(
@@ -116,7 +116,7 @@ class RolloutMeter:
         _keep(self._causes, key, causes)
 
     def note_children(self, key: Key, children: Iterable[ChildAtWork]) -> None:
-        """Note the children that work for an object now."""
+        """Note the children for which an object waits now."""
         _keep(self._children, key, tuple(children))
 
     def forget(self, key: Key) -> None:

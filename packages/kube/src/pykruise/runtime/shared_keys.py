@@ -1,8 +1,7 @@
 """Selection of the keys that this manager reconciles when several managers share them: the keys of the slots that it
 holds.
 
-HeldSlot (election/membership.py) ──▶ SharedKeys.take() ──▶ Share ──open(kind)──▶ its keys are enqueued, and
-reconciled
+HeldSlot (election/membership.py) ──▶ SharedKeys.take() ──▶ Share ──open(kind)──▶ its keys are enqueued
 wake, queue ──key──▶ is_open()? ──▶ reconcile, which writes with the slot's own executor      else: dropped
 
 A dropped key is not lost: the manager that takes its slot enqueues all keys of the slot. When a share closes, running

@@ -80,8 +80,8 @@ class Sources:
             self.find_cache(views)
 
     def find_cache(self, views: Views[T]) -> Cache[T]:
-        """Return the cache of these views, which `run()` maintains. Raises ValueError for a resource that already has
-        other views, unless these are `is_apart`."""
+        """Return the cache of these views, which `run()` maintains. Raises ValueError if the resource already has a
+        cache with other views, unless the requested views are `is_apart`."""
         known = self._caches.get(views)
         if known is not None:
             return known
@@ -141,11 +141,11 @@ class Sources:
 
     @property
     def synced(self) -> bool:
-        """Whether every cache has received its first list."""
+        """Whether every cache in `by_resource` has received its first list."""
         return all(cache.synced for cache in self._by_resource.values())
 
     async def wait_synced(self, needed: Iterable[Views[Any]] | None = None) -> None:
-        """Wait until every cache (of `needed`, if set) has received its first list."""
+        """Wait until every cache of `needed` has received its first list; None: every cache in `by_resource`."""
         dict_values = (
             self._by_resource.values() if needed is None else [self._caches[views] for views in needed]
         )

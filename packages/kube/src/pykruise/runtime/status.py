@@ -79,7 +79,7 @@ def can_wait(
 
 
 def is_different_in_words_alone(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    """Whether the statuses differ only in messages; all other fields are equal, also the reasons of conditions."""
+    """Whether the statuses differ only in messages and `lastUpdateTime`. The reasons of conditions are equal too."""
     return stored != wanted and _without_words(stored) == _without_words(wanted)
 
 

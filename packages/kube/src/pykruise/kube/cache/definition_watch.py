@@ -5,8 +5,8 @@ CRDs ──watch──▶ Renewal.handle_definition() ──▶ Cache.watch_anew
 An API server that gets a new spec for a CRD replaces the storage that serves its objects. Older watches stay open and
 receive no more events: only their silence would show the replacement, after two minutes (IDLE_TIMEOUT_S in
 reflector.py). The watch of the CRDs shows it immediately. An API server may need a moment until it serves objects by
-the new definition. A watch that is opened before then would be silent as well. So each watch is opened once more a few
-seconds later.
+the new definition. A watch that is opened before then would be silent as well. So each watch is opened again twice,
+after one second and after five seconds (AGAIN_S).
 """
 
 import asyncio

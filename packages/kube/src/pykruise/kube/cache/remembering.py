@@ -1,7 +1,7 @@
-"""Table of everything that the program remembers to save work, with the maximum number and size of the entries.
+"""Table of everything that the program remembers so that it does less work, with the maximum number and size of the
+entries.
 
-@remember(entries=…, longest=…) ──▶ a function that keeps the results of its latest arguments, unless these are too
-long
+@remember(entries=…, longest=…) ──▶ a function that keeps the results of its latest arguments, except long arguments
 Recent(entries=…, size=…)       ──▶ a map that forgets entries that are no longer used
 SharedValues(entries=…)         ──▶ one object for equal values, until no object refers to it any more
 register_limit(what, entries=…, bytes_each=…) ──▶ a line for what is remembered in another way   ──▶ REMEMBERED

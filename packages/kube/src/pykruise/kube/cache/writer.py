@@ -63,7 +63,7 @@ class Writer:
         self._caches = caches
 
     async def read(self, resource: Resource, key: Key, *, uid: str = "", priority: int = 0) -> bytes:
-        """Read the stored object and put it into the cache. Used when the result of a write is unknown.
+        """Read the stored object and put it into the cache, for example if the result of a write is unknown.
 
         If the object is not found, the cache deletes the object `uid`. Raises NotFoundError.
         """

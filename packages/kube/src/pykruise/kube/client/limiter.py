@@ -3,7 +3,7 @@
 Client ──▶ Limiter.acquire_slot() ──▶ one attempt at a request ──▶ its outcome changes the limit
 
 The rule is additive increase, multiplicative decrease. While the limit is used up, it grows by one per round of
-requests; 429, 503 and timeouts halve it. It is halved once per round: requests that were sent before the last cut
+requests; 429, 502, 503 and timeouts halve it. It is halved once per round: requests that were sent before the last cut
 bring no new information. Above its initial value, the limit grows only while responses arrive about as fast as from a
 server without load: more requests would just queue there.
 

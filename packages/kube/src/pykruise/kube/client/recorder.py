@@ -1,7 +1,6 @@
 """Events: messages of a controller that people read in `kubectl describe`.
 
-controllers ──▶ record() (returns immediately, never fails) ──▶ buffer ──▶ run() or flush() ──▶ POST, later PATCH
-count
+controllers ──▶ record() (returns immediately, never fails) ──▶ buffer ──▶ run() or flush() ──▶ POST or PATCH
 
 Events are best effort. They are written in the background, one at a time. An event that repeats within ten minutes
 raises the count of the stored event. Too many events of one object are dropped, and a full buffer loses its oldest
@@ -192,8 +191,8 @@ class EventRecorder:
         """Record that something happened to an object, `count` times. Returns immediately and never raises.
 
         `reason` is one CamelCase word; `message` is cut at 1024 bytes. Events of cluster-scoped objects (empty
-        namespace) are stored in the namespace `default`. `code`: the reason for programs, stored as the annotation
-        CODE.
+        namespace) are stored in the namespace `default`. `code`: the machine-readable reason, stored as
+        the annotation CODE.
         """
         self._counts["recorded"] += count
         event = _Event(resource, namespace, name, uid, warning, reason, _shorten(message), code)
@@ -255,8 +254,8 @@ class EventRecorder:
     # ── writing ──────────────────────────────────────────────────────────────
 
     async def _write_next(self) -> int:
-        """Write the oldest pending event. Returns how often its writes have failed so far; 0: no write failed, or no
-        event is pending.
+        """Write the oldest pending event. If the write fails and will be tried again, return the number of the event's
+        failed writes so far. Otherwise return 0: the event is written or given up, or no event is pending.
         """
         async with self._writing:
             if not self._pending:

@@ -69,7 +69,9 @@ def is_read_repeatable(err: KubeError) -> bool:
 
 
 def is_write_repeatable(err: KubeError) -> bool:
-    """Whether the server certainly did not process the write: it was rejected before processing, or was never sent."""
+    """Whether the write may be tried again: it was never sent, or it was rejected before processing and a retry can
+    soon succeed.
+    """
     match err:
         case UnreachableError():
             return True

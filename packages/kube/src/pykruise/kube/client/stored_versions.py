@@ -13,9 +13,9 @@ The transport converts (kube/schemas/conversion.py):
 - objects in bodies and responses, in lists and in watch events;
 - `apiVersion` in `metadata.ownerReferences` of all written objects, since a garbage collector must find the owner's
   kind in a served version;
-- patches. A merge patch of metadata, or of a status that is the same in both versions, is sent unchanged. Any other
-  patch is applied to the object as it is stored now, and the difference is sent with that object's resourceVersion; a
-  conflict is tried again `MOST_TRIES` times.
+- patches. A merge patch of metadata, or of a status that is the same in both versions, is sent unchanged. The body of
+  a server-side apply is converted like an object. Any other patch is applied to the object as it is stored now, and the
+  difference is sent with that object's resourceVersion; after a conflict this is repeated, up to `MOST_TRIES` attempts.
 
 Converted objects carry the annotation `STORED_VERSION` in memory; it is never sent.
 """

@@ -54,7 +54,7 @@ SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 _CLUSTER_INFO = ("server", "tls-server-name", "insecure-skip-tls-verify", "proxy-url", "disable-compression")
 
-_REREAD_S = 60.0  # kubelets rotate a mounted token at 80 % of its lifetime, at least 8 minutes before its end
+_REREAD_S = 60.0  # kubelets rotate a mounted token at 80 % of its lifetime, at least 2 minutes before its end
 
 
 class Overrides(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,8 +3,8 @@
 WorkQueue.get() ──▶ reconcile(key) ──▶ seconds ──▶ add_after    None ──▶ nothing, until something enqueues the key
                                   └──▶ error   ──▶ add_rate_limited (one line is logged; a traceback for bugs)
 
-`run()` owns its workers. `stop()` lets reconciles in flight finish, so that no plan remains partly executed. A
-reconcile that is cancelled nevertheless puts its key back into the queue, so the next `run()` begins with it.
+`run()` owns its workers. `stop()` lets reconciles in flight finish, so that no plan remains partly executed. If a
+reconcile is cancelled nevertheless, its key is put back into the queue, and the next `run()` reconciles it.
 
 From the cost of a reconcile, the queue computes how long the key rests. The cost is the CPU time of the reconcile's own
 steps (planning), not the time for which it waited for responses: waiting for writes does not slow a rollout down.

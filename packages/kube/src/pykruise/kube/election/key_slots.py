@@ -1,6 +1,6 @@
 """Shares keys among several managers: the slot of a key, and the assignment of slots to managers.
 
-kind, key ──▶ Keying.slot_of() ──▶ one of SLOTS slots           (each has a Lease: its holder works on its keys)
+kind, key ──▶ slot_of()        ──▶ one of SLOTS slots           (each has a Lease: its holder works on its keys)
 members, holders ──▶ assign() ──▶ the assignment of slots       (the leader writes it on its Lease: LeaderRecord)
 
 Pure. The slot of a key follows only from its kind and name, which never change, and not from values that a cache could

@@ -6,9 +6,9 @@ a Lease per slot   ──▶ holders         ─┴─▶ assign() (key_slots.py
 
 The leader's assignment alone permits nothing: a member may work on the keys of a slot only while it holds the slot's
 Lease, and only while some member holds the leader's Lease. So when another program takes the leader's Lease, no member
-works. A member learns of a renewal by reading the Lease. The read before it still showed the old state. That read
-therefore began before the renewal. The member may act for the duration of the Lease, counted from the start of that
-earlier read. So it stops before another program can take the Lease.
+works. A member learns of a renewal from a watch or a read of the Lease. Its previous read still showed the old state,
+so that read began before the renewal. The member may act for a part of the Lease's duration (`renew_s` of `lease_s`
+seconds), counted from the start of that previous read. So it stops before another program can take the Lease.
 
 A slot moves in this order: the leader assigns it to another member; the present member stops work on its keys and
 releases the slot's Lease with a note of the written versions; the next member takes the Lease and waits until its

@@ -26,7 +26,7 @@ Schema = Mapping[str, Any]
 
 _WIDTH: Final = 100
 _TAKEN_FIELDS: Final = frozenset({"rest", "bool", "dict", "float", "int", "list", "str"})
-"""Names that have another meaning inside a class: its own field, and types of annotations."""
+"""Names that have another meaning inside a class: the field `rest`, and types in annotations."""
 _TAKEN_CLASSES: Final = frozenset(
     {"Annotated", "Any", "ListMapKeys", "Literal", "Model", "ModelMetadata", "None"}
 )

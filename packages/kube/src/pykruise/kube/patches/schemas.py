@@ -61,7 +61,7 @@ class FieldRule(msgspec.Struct, frozen=True, rename="camel"):
 
 
 UNKNOWN_FIELD = FieldRule()
-"""Rule of a field that no schema describes: its value is replaced as a whole."""
+"""Rule of a field that no schema describes: a map is merged, any other value is replaced."""
 
 
 class Schema(msgspec.Struct, frozen=True):

@@ -64,7 +64,8 @@ def diff_strategic(old: Mapping[str, Any], new: Mapping[str, Any], *, definition
 
     Merged lists are patched item by item; a `$setElementOrder` is added only when the order would be wrong without it.
     A null in `new` counts as absent: a patch cannot store one. Raises PatchError when no such patch exists: `new`
-    contains a directive, or a merged list with duplicates or items without their key (no API server stores those).
+    contains a directive, a merged list of scalars with duplicates, or an item without its merge key (no API server
+    stores these).
     """
     if not has_definition(definition):
         raise PatchError("strategic merge patch format is not supported")

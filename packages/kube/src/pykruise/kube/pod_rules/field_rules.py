@@ -211,7 +211,7 @@ def check_immutable(new: Any, old: Any, path: str) -> Causes:
 
 
 def check_config_key(key: str, path: str) -> Causes:
-    """Yield the errors of a key of a ConfigMap's or Secret's data: the name of a file."""
+    """Yield the errors of a key of a ConfigMap's or Secret's data. A volume uses the key as the name of a file."""
     if len(key) > 253:
         yield make_invalid_error(path, key, "must be no more than 253 bytes")
     if not re.fullmatch(r"[-._a-zA-Z0-9]+", key):

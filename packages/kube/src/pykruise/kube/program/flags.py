@@ -1,6 +1,7 @@
 """Command lines as Go programs parse them, from a table of flags.
 
-argv, table ──▶ read_texts() ──▶ the texts of each flag ──▶ read_value() ──▶ its value      format_help_lines()
+argv, table ──▶ read_texts() ──▶ the texts of each flag ──▶ read_value() ──▶ its value
+      table ──▶ format_help_lines() ──▶ the lines of --help
 
 Pure. Flags are `--name=value` or `--name value`, with one dash or two; a boolean flag without a value is
 true. An unknown flag is an error. A flag that has no effect here is accepted with a note, so that manifests can be

@@ -1,4 +1,4 @@
-"""Small plain HTTP servers for probes, metrics and diagnosis: GET only, text responses.
+"""Small plain HTTP servers for probes, metrics and diagnosis: GET and HEAD only, text responses.
 
 kubelet, Prometheus, a person ──▶ HttpServer ──▶ PlainServer ──▶ one function for each path ──▶ text
 

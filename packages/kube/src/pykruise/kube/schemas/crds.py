@@ -63,7 +63,7 @@ def schema(
     map_type: Literal["", "atomic", "granular"] = "",
     minimum: int | None = None,
 ) -> Meta:
-    """Return an annotation with facts for the schema of a field that the field's type does not express.
+    """Return an annotation of a field, with facts for its schema that the type cannot express.
 
     `default` is a default that the API server writes into stored objects. `any_object` leaves the field open (any value
     is accepted, and nothing is pruned); `any_metadata` is for `metadata`, whose fields the API server knows; `embedded`

@@ -35,7 +35,9 @@ __all__ = [
 _CORE: Final = "io.k8s.api.core.v1"
 
 MARK: Final = "x-pykruise-type"
-"""Keyword with the type that a schema of this module describes, and the field of a list. CRDs do not contain it."""
+"""Keyword of the schemas of this module. Its value is the type that the schema describes or, for a list, the type and
+field that contain the list. CRDs do not contain the keyword.
+"""
 
 MERGED: Final[Mapping[str, Set[str]]] = {
     f"{_CORE}.PodSpec": {

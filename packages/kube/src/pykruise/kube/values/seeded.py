@@ -2,7 +2,7 @@
 
 seed (a value of the snapshot) ──▶ make_random() ──▶ names, ids, choices
 
-Pure. Decisions import this instead of `random`, whose functions use a state that the whole process shares.
+Pure. Code that decides imports this module instead of `random`, whose functions share one state in the process.
 """
 
 import random

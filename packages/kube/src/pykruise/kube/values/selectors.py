@@ -88,7 +88,7 @@ class Requirement(msgspec.Struct, frozen=True):
 
     @property
     def listed_value(self) -> str | None:
-        """A value that the requirement lists and that a label can have; None: it lists no such value."""
+        """A listed value with which a label meets the requirement; None: the requirement lists no such value."""
         return self.values[0] if self.operator in _ONE_OF else None
 
     def __str__(self) -> str:

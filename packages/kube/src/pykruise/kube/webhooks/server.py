@@ -70,7 +70,7 @@ class WebhookLimits(msgspec.Struct, frozen=True, kw_only=True):
     head: int = 16 * 1024
     """Longest request line with headers, in bytes; those of API servers have some hundred bytes."""
     body: int = 7 * MIB
-    """Largest body of one review: an object and its previous state, at most three MiB from an API server."""
+    """Largest body of one review: an object and its previous state, each of at most three MiB."""
     bodies: int = 14 * MIB
     """Maximum total size of all request bodies, in bytes. Those of API servers have about ten kilobytes."""
     connections: int = 288
@@ -162,7 +162,7 @@ class WebhookServer:
 
     @property
     def shed(self) -> int:
-        """Number of requests that were rejected since the start because there were too many requests."""
+        """Number of requests that were rejected since the start because there was no room for them."""
         return self._shed
 
     @property
@@ -281,8 +281,8 @@ class WebhookServer:
 
 
 _IDLE_S: Final = 120.0
-"""Longer than the 90 s after which an API server closes an unused connection: if the server closed the
-connection first, a review that the API server was just sending could fail.
+"""Seconds until an unused connection is closed: longer than the 90 s after which an API server closes it. If this
+server closed the connection first, a review that the API server was just sending could fail.
 """
 
 
