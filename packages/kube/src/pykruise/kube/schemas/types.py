@@ -13,6 +13,7 @@ import msgspec
 
 from pykruise.kube.documents import Document
 from pykruise.kube.schemas.crds import build_structural_schema, int_or_string, integer, schema
+from pykruise.kube.schemas.descriptions import leave_out_descriptions
 
 __all__ = [
     "AnyObject",
@@ -80,7 +81,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 @cache
 def _list_required_fields(cls: type) -> frozenset[str]:
-    return frozenset(build_structural_schema(cls).get("required", ()))
+    with leave_out_descriptions():
+        return frozenset(build_structural_schema(cls).get("required", ()))
 
 
 class ObjectMeta(Typed, frozen=True, kw_only=True):

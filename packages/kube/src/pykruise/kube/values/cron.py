@@ -14,7 +14,6 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta, tzinfo
 from fractions import Fraction
 from typing import Final
-from zoneinfo import ZoneInfo
 
 import msgspec
 
@@ -207,6 +206,8 @@ def parse_schedule(text: str, *, zone: str = "") -> Schedule:
 def _find_zone(name: str) -> tzinfo:
     if not name:
         return UTC
+    from zoneinfo import ZoneInfo  # loads 1 MB of Python's build settings, which few managers need
+
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError) as err:
