@@ -142,6 +142,30 @@ async def test_a_connection_that_has_had_its_time_is_not_used_again(
     assert server[0].connections == 2
 
 
+async def test_idle_connections_are_closed_and_the_one_in_use_stays_open(
+    server: tuple[Server, int], make: Callable[..., HttpClient]
+) -> None:
+    # given three connections that have served requests at the same time
+    async def slow(head: bytes, writer: asyncio.StreamWriter) -> None:
+        await asyncio.sleep(0.02)
+        await ok(head, writer)
+
+    server[0].answer = slow
+    client = make(keepalive_s=0.3)
+    await asyncio.gather(*(get(client, f"/{number}") for number in range(3)))
+    # when only one is used
+    for _ in range(8):
+        await asyncio.sleep(0.1)
+        await get(client, "/again")
+    # then
+    assert server[0].connections == 3
+    assert len(client._open) == 1
+    # and without requests none stays
+    await asyncio.sleep(0.7)
+    assert len(client._open) == 0
+    assert (await get(client, "/later")).body == b"/later"
+
+
 @pytest.mark.parametrize("how", ["cancelled", "timed out"])
 async def test_the_answer_to_a_cancelled_request_reaches_no_other_request(
     server: tuple[Server, int], make: Callable[..., HttpClient], how: str

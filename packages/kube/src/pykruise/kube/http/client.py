@@ -7,7 +7,8 @@ HTTP/1.1, one exchange at a time on each connection, no redirects, cookies or co
 four times as much CPU time (measured), and most pods cause only three such exchanges. Streams are in streams.py.
 
 A connection serves requests sequentially. A connection is not used again after it breaks, after its exchange is given
-up, or if headers say that the server closes it. Nothing is repeated here.
+up, or if headers say that the server closes it. Unused connections are closed, because each takes 75 KB. Nothing is
+repeated here.
 """
 
 import asyncio
@@ -125,7 +126,7 @@ class _Connection(HttpConnection):
 class HttpClient:
     """At most `limit` connections to one server. Only one event loop may use it.
 
-    A connection that was idle for `keepalive_s` is not used again. `connect_timeout_s` covers TCP and TLS.
+    A connection that was idle for `keepalive_s` is closed. `connect_timeout_s` covers TCP and TLS.
     """
 
     def __init__(
@@ -136,6 +137,9 @@ class HttpClient:
         self._keepalive_s = keepalive_s
         self._connect_timeout_s = connect_timeout_s
         self._idle: list[_Connection] = []
+        """Idle connections; the one that was used last is at the end, and is used next."""
+        self._is_trimming = False
+        """Whether a timer is set that closes idle connections."""
         self._open: set[_Connection] = set()
         self._places = 0
         """Connections that are open, or being opened."""
@@ -274,8 +278,23 @@ class HttpClient:
                 return
         if free is None:
             self._places -= 1
-        else:
-            self._idle.append(free)
+            return
+        self._idle.append(free)
+        if not self._is_trimming:
+            self._is_trimming = True
+            loop.call_later(self._keepalive_s, self._trim, loop)
+
+    def _trim(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Close the connections that were idle for too long, and look again when the next one may be."""
+        self._is_trimming = False
+        until = loop.time() - self._keepalive_s
+        stale = [connection for connection in self._idle if connection.idle_since <= until]
+        del self._idle[: len(stale)]
+        for connection in stale:
+            self._close_connection(loop, connection)
+        if self._idle and not self._is_closed:
+            self._is_trimming = True
+            loop.call_at(self._idle[0].idle_since + self._keepalive_s, self._trim, loop)
 
 
 def _time_out(answer: "asyncio.Future[Response]") -> None:

@@ -41,8 +41,8 @@ class HttpTransport:
 
     `pool` limits the connections for requests: by default one for each request that the limiters of a client and of its
     reviews allow. Streams are not limited. `timeout_s` applies to a whole request without its own limit, and to opening
-    a stream; `connect_timeout_s` to TCP and TLS. `keepalive_s` stays below the 90 s after which an API server closes
-    idle connections.
+    a stream; `connect_timeout_s` to TCP and TLS. `keepalive_s` is the time after which an
+    idle connection is closed: long enough for the requests of one rollout, and below the 90 s of API servers.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class HttpTransport:
         pool: int = MOST_REQUESTS + MOST_OF_REVIEWS,
         timeout_s: float = 30.0,
         connect_timeout_s: float = 10.0,
-        keepalive_s: float = 60.0,
+        keepalive_s: float = 15.0,
         user_agent: str = f"pykruise/{__version__}",
     ) -> None:
         self.connection = connection
