@@ -1,4 +1,4 @@
-"""The state of a UnitedDeployment in words: the distribution of its pods, and the cause why it does not progress.
+"""The state of a UnitedDeployment in words: the distribution of its pods, and the cause that stops its progress.
 
 Client ──look()──▶ Sight ──the kind's plan──▶ what the UnitedDeployment itself waits for ─┐
                    workloads of its subsets ──their own explain, or their pods──▶ waits ──┴▶ Explanation
