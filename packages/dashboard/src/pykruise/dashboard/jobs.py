@@ -2,7 +2,7 @@
 
 document ──▶ build_job_row() ──▶ JobRow: jobs, schedules, and nodes with their images
 
-Pure. The `line` of a row is the first line of `explain`.
+Pure. The `line` of a row is the headline of `explain`.
 """
 
 from collections.abc import Iterator, Mapping
@@ -99,7 +99,7 @@ def build_job_row(resource: Resource, document: Document) -> JobRow:
 
 
 def headline_of(resource: Resource, status: Mapping[str, Any]) -> str:
-    """Return the first line of `explain` for an object with this status; empty if its kind has no such line."""
+    """Return the headline of `explain` for an object with this status; empty if its kind has no such headline."""
     insight = find_kind(resource.kind).insight
     if insight is None or insight.headline is None:
         return ""

@@ -2,7 +2,7 @@
 more details.
 
 PodView ──pods/lifecycle/blockers.py──▶ reason, words, remedy ─┐
-a Pod's document ──messages, exit codes, times────────┴──▶ cause_of() ──▶ Cause
+a Pod's document ──messages, exit codes, times────────┴──▶ cause_of() ──▶ WaitCause
 
 Pure, and the same for every kind. Codes are the reasons of the condition Waiting, so both name the same cause.
 Managers do not keep a pod's messages and exit codes, so this module reads them from the document.
