@@ -265,8 +265,8 @@ async def _explain_workload(
     settings: ManagerSettings | None,
     way_back: str,
 ) -> Explanation:
-    """Return the waits of a subset's workload, each with the subset. Rollback commands name the UnitedDeployment,
-    because it reverts changes of its workloads.
+    """Return the explanation of a subset's workload; each wait names the subset. Rollback commands name the
+    UnitedDeployment, because it reverts changes of its workloads.
     """
     if workload.template in EXPLAINED:
         kind = find_kind(EXPLAINED[workload.template])
