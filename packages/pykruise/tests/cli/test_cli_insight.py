@@ -248,7 +248,7 @@ def test_plan_wants_a_file_or_an_object_and_not_both() -> None:
     for arguments in ((), ("clonesets/web", "-f", "x.yaml")):
         code, output = run("plan", *arguments)
         assert code == 1
-        assert output.startswith("error: no object is given; use either -f FILE")
+        assert output.startswith("error: give either -f FILE")
         assert is_one_error(output)
 
 

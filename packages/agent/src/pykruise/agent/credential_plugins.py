@@ -2,9 +2,9 @@
 
 CredentialProviderConfig (YAML), programs ──▶ load_providers() ──▶ Provider: image ──▶ Credential …
 
-A plugin is a program that reads the image's name as JSON and prints credentials, as for the kubelet. The credentials
-are cached for the duration that the plugin prints. If a plugin fails, the pull goes on without its credentials, because
-the image may be public.
+A plugin is a program that reads the image's name as JSON and prints credentials. The kubelet uses the same plugins.
+The credentials are cached for the duration that the plugin prints. If a plugin fails, the pull goes on without its
+credentials, because the image may be public.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """The agent's command line: flags of OpenKruise's daemon with their names, defaults and meanings.
 
-argv, environment ──▶ parse() ──▶ Settings      format_help() ──▶ the output of --help
+argv, environment ──▶ parse() ──▶ AgentSettings      format_help() ──▶ the output of --help
 
 Pure. The manager and the agent get the same value of --feature-gates. The agent uses four of these gates. It parses the
 values of all gates, but only the manager checks their names.

@@ -3,7 +3,7 @@
 preStop of a container ──▶ run_pre_stop(): exec through the runtime | HTTP GET at the pod's address | sleep
 
 The hooks work as in the kubelet, except in two cases. The kubelet ignores the status of an HTTP response; here a status
-outside 200 to 399 is a failure. For a tcpSocket handler the kubelet reports a failure; here it does nothing.
+outside 200 to 399 is a failure. For a tcpSocket handler the kubelet reports a failure; here such a hook does nothing.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """The agent as a process: its start, its HTTP servers, and its end.
 
-Settings, Connection ──▶ run_process(): server for probes and metrics ─ runtimes ─ Agent ─ SIGTERM
+AgentSettings, Connection ──▶ run_process(): server for probes and metrics ─ runtimes ─ Agent ─ SIGTERM
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """Actions on an object, as commands: the page shows a command for copying, and with --actions the dashboard runs it.
 
-document ──▶ actions_of() (pure) ──▶ Action: words of `kubectl kruise` ──▶ text to copy
-                                                                  └──▶ run_command(), as the user
+document ──▶ actions_of() (pure) ──▶ DashboardAction: words of `kubectl kruise` ──▶ text to copy
+                                                                           └──▶ run_command(), as the user
 
 There is no second way to write: a button does what its command does. This module decides which commands exist. A
 browser only names a command and gives its values, and each value is a part of one word of the command line.

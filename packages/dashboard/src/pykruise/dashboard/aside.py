@@ -1,4 +1,4 @@
-"""Examines an object in a thread, so that other streams continue: a large workload needs most of a second.
+"""Examines an object in a thread, so that other streams continue: examining a large workload takes most of a second.
 
 thread: asyncio.run(work(client)) ──LoopTransport──▶ the loop that has the caches ──▶ bytes ──▶ thread
 

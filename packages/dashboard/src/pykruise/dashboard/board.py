@@ -18,7 +18,7 @@ MOST_GONE: Final = 5_000
 
 
 class Row(msgspec.Struct, frozen=True, gc=False):
-    """One row. Users who may list the resource (`clonesets.apps.kruise.io`) in the namespace of `right` see the row."""
+    """One row. Users who may list `resource` (such as `clonesets.apps.kruise.io`) in `namespace` see the row."""
 
     id: str
     resource: str

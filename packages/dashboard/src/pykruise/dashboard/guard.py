@@ -1,6 +1,6 @@
 """Checks of requests: the dashboard accepts requests of its own page and rejects those of other sites in the browser.
 
-Request ──▶ Guard.find_refusal(): Host (the name of another site may have this address), Origin, Sec-Fetch-Site,
+Request ──▶ Guard.find_refusal(): Host (the name of another site may resolve to this address), Origin, Sec-Fetch-Site,
 the dashboard's own header
 
 Pure.

@@ -2,7 +2,7 @@
 
 document ──▶ build_job_row() ──▶ JobRow: jobs, schedules, and nodes with their images
 
-Pure. The `line` of a row is the first line of `explain`.
+Pure. The `line` of a row is the headline of `explain`.
 """
 
 from collections.abc import Iterator, Mapping
@@ -55,8 +55,8 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whether the row is about the images of a node."""
     images: tuple[ImageState, ...] = ()
     asked_by: tuple[str, ...] = ()
-    """Images that could not be pulled: the ids of the rows of the jobs that requested them. Empty if there is no such
-    image, or if one of these images was requested by no job.
+    """Ids of the rows of the jobs that requested images which could not be pulled. Empty if all images could be pulled,
+    if one of the failed images belongs to no job, or if there are more than MOST_IMAGES jobs.
     """
 
 
@@ -99,7 +99,7 @@ def build_job_row(resource: Resource, document: Document) -> JobRow:
 
 
 def headline_of(resource: Resource, status: Mapping[str, Any]) -> str:
-    """Return the first line of `explain` for an object with this status; empty if its kind has no such line."""
+    """Return the headline of `explain` for an object with this status; empty if its kind has no such headline."""
     insight = find_kind(resource.kind).insight
     if insight is None or insight.headline is None:
         return ""
@@ -136,7 +136,7 @@ def _find_puller() -> Resource:
 
 
 def _list_asking_jobs(spec: Mapping[str, Any], status: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the ids of the jobs: see JobRow. At most MOST_IMAGES jobs; empty if there are more."""
+    """Return the ids of the jobs: see JobRow.asked_by."""
     puller = _find_puller()
     jobs: dict[str, None] = {}
     for _, tag, state in _list_entries(spec, status):

@@ -1,6 +1,6 @@
 """All watched objects, in one cache per resource that lists, pages and questions share.
 
-API server ──▶ Sources.find_cache(views) ──▶ ObjectView: the object's JSON without managedFields, and its lookup keys
+API server ──▶ Sources.find_cache(views) ──▶ DashboardObject: the object's JSON without managedFields, and its keys
 
 Secrets and ConfigMaps are not watched. Pure: the caches are in runtime/sources.py.
 """

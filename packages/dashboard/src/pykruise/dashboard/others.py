@@ -2,7 +2,7 @@
 
 document ──▶ build_other_row() ──▶ OtherRow
 
-Pure. The `line` of a row is the first line of `explain` if the kind builds that line from the status alone. Otherwise
+Pure. The `line` of a row is the headline of `explain` if the kind builds the headline from the status alone. Otherwise
 it contains the columns of `kubectl get`.
 """
 

@@ -3,7 +3,7 @@
 document, the revision of its pods ──▶ build_rollout_row() ──▶ RolloutRow
 
 Pure. The phase, the counts and the line are those of `kubectl kruise rollout status`. The wait is the text of the
-condition Waiting, which `explain` shows too. So no pods have to be read for a row. If `explain` finds more than the
+condition Waiting, which `explain` prints too. So no pods have to be read for a row. If `explain` finds more than the
 status shows (verdicts.py), its phase replaces the phase of the status.
 """
 
@@ -38,7 +38,7 @@ class RolloutRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     namespace: str
     name: str
     phase: str
-    """The phase that `explain` shows: Progressing, Healthy, Degraded, Paused, Failed or Completed."""
+    """Phase: Progressing, Healthy, Degraded, Paused, Failed or Completed."""
     needs_action: bool = False
     """Whether the object stays in this phase until a person acts."""
     owner_kind: str = ""

@@ -1,6 +1,7 @@
 """Sessions: a cookie for each browser, and for each cookie the user, the user's access and the user's own client.
 
-POST api/login {token} ──▶ Sessions.log_in() ──TokenReview, or the one-time token of a laptop──▶ Session ──▶ cookie
+POST api/login {token} ──▶ Sessions.log_in() ──TokenReview, or the one-time token of a laptop──▶ DashboardSession
+    ──▶ cookie
 
 Tokens are kept in memory and, encrypted, in the cookie itself (seals.py), so that a login outlives the process and any
 replica accepts it. Logs never contain tokens. A session ends when its token is no longer valid (reviewed once a minute

@@ -4,9 +4,9 @@ Board ──list_changes_since(version)──▶ rows that the user may see
       ──▶ reset, rows, gone, synced, status, heartbeat ──▶ EventSource
 
 Each part is built after the previous part was sent, so a slow browser needs memory for one part and not for a queue. A
-browser that reads nothing for Limits.send_s is disconnected. `id:` records the position of a browser: after a broken
-connection the browser gets the missed changes, and after a restart of the server all rows. The stream ends when the
-login ends.
+browser that reads nothing for HttpLimits.send_s is disconnected. `id:` records the position of a browser: after a
+broken connection the browser gets the missed changes, and after a restart of the server all rows. The stream ends when
+the login ends.
 
 The event `synced` means that the page is complete: after it, the browser may show that an object does not exist. The
 stream sends it only after all content of the page has been read once, however long the API server needs. Rows are sent

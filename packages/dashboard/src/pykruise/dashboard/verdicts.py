@@ -4,9 +4,9 @@ Feeds: changed object or namespace ──▶ Verdicts ──look(), a few at a t
 
 A status does not show everything, for example that a write is rejected, or that the pods of another object fail. So the
 dashboard runs explain on the caches. This uses a limited part of the processor time (1 / SHARE), however many objects
-change. A changed object is examined at most once in AT_LEAST_S seconds. Objects at rest (Healthy, Paused, Completed or
-Failed) are examined last. Until an object is examined, its row shows the phase of the status. One task, in the event
-loop of the caches, reads and writes the entries.
+change. A changed object is examined at most once in AT_LEAST_S seconds. An object of a kind that owns pods is at rest
+in the phases Healthy, Paused, Completed and Failed; all other objects are examined first. Until an object is examined,
+its row shows the phase of the status. One task, in the event loop of the caches, reads and writes the entries.
 """
 
 import asyncio

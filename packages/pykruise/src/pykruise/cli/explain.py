@@ -164,7 +164,7 @@ async def _add_details(
     now: Instant,
     settings: ManagerSettings | None,
 ) -> Explanation:
-    """Return the explanation with details about the pods that only other objects contain, such as PVCs and events."""
+    """Return the explanation with details about the pods from other objects, such as PVCs and events."""
     if kind.name not in ATTACHED and not _has_own_pods(kind):
         explanation = await _add_details_of_others(client, explanation, kind, now, settings)
     explanation = await add_bindings(client, explanation, correction)

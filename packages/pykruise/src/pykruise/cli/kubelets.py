@@ -60,7 +60,7 @@ class KubeletsOptions(msgspec.Struct, frozen=True, kw_only=True):
     has_volumes: bool = False
     """Whether PVCs get simulated volumes."""
     has_agents: bool = False
-    """Whether the nodes simulate the node agent too: they recreate containers and run probes."""
+    """Whether the nodes simulate all tasks of the node agent. Otherwise they only pull images ahead."""
     has_events: bool = False
     """Whether an event is written for each container that starts."""
     failures: Path | None = None

@@ -71,7 +71,7 @@ async def run_plan(
     check_output(output)
     if (file is None) == (target is None):
         raise CommandLineError(
-            "no object is given; use either -f FILE (or -f - for standard input) or clonesets/NAME"
+            "give either -f FILE (or -f - for standard input) or a live object such as clonesets/web"
         )
     if target is not None and not sets:
         raise CommandLineError(f"no change of {target} is given; use --set, such as --set replicas=5")

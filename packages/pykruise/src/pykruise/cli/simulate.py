@@ -151,9 +151,7 @@ async def play_simulation(
     if len(changes) > 2:
         raise CommandLineError("--change can be given twice at most: two strategies are compared")
     if (file is None) == (target is None):
-        raise CommandLineError(
-            "no object is given; use either -f FILE or a live object such as clonesets/web"
-        )
+        raise CommandLineError("give either -f FILE or a live object such as clonesets/web")
     begin = _parse_begin(conditions, time.time() if now is None else now)
     if target is not None:
         source = name = target.name

@@ -221,7 +221,7 @@ class CriClient:
 
 @asynccontextmanager
 async def _limit_time(timeout_s: float, name: str) -> AsyncIterator[None]:
-    """Limit the time of a call on this side, because the protocol can state only whole seconds."""
+    """Limit the time of a call in the agent, because an ExecSyncRequest can state only whole seconds."""
     try:
         async with asyncio.timeout(timeout_s):
             yield

@@ -101,7 +101,9 @@ def compute_due_time(probe: Mapping[str, Any], check: Check | None) -> Instant:
 def advance_check(
     probe: Mapping[str, Any], before: Check | None, seen: SeenProbe | None, now: Instant
 ) -> Check:
-    """Return the check as it is after `now`. A check that is not due is unchanged. `probe`: see `rules_of`."""
+    """Return the check after the step that is due at `now`. If no step is due, only a change of the handler changes the
+    check. `probe`: see `rules_of`.
+    """
     check = replace_handler(probe, before)
     if compute_due_time(probe, check) > now:
         return check

@@ -186,7 +186,7 @@ def _build_state(
     if not is_new:
         return {"name": name, "phase": "Pending", **killed}
     least_s = float(strategy.get("minStartedSeconds") or 0)
-    # Without minStartedSeconds, nothing would requeue the request.
+    # If minStartedSeconds is 0, the start itself is enough, because nothing would requeue the request later.
     has_run = not least_s or now - on_node.started_at > least_s
     if not (has_run and _is_ready(request, name, on_node.id)):
         return {"name": name, "phase": "Recreating", **killed}

@@ -23,7 +23,7 @@ function flat(children, found) {
   return found;
 }
 
-const shown = new WeakMap(); // of a parent: what its children were made from
+const shown = new WeakMap(); // by parent: the elements from which its children were made
 
 let room = Infinity; // lazy elements that this update may still make
 let isWhole = true;
@@ -48,7 +48,7 @@ function hasRoom() {
   return isWhole;
 }
 
-/** Take the new elements out of the list for which the update has no room. */
+/** Remove from the list the new elements for which the update has no room. */
 function leaveOut(wanted, pairs = []) {
   let kept = 0;
   wanted.forEach((one, place) => {

@@ -66,7 +66,7 @@ export function pods(live, around) {
 
 const ALONE = 3; // pods with the same words that still have a row each
 
-/** Pods of one workload that wait with the same words, together: the first one says it, and names the others. */
+/** Groups of pods of one workload that wait with the same words. The row of the first pod contains the other names. */
 function bunched(rows) {
   const bunches = new Map();
   for (const row of rows) {

@@ -31,7 +31,7 @@ async function refusalOf(path) {
 
 /**
  * Rows of a page, live: a Map by id, in `rows`. `changed()` is called when there is something new, `lost()` when the
- * server asks for a login. It is closed while the tab is hidden. When the tab is shown, the missed rows arrive immediately.
+ * server asks for a login. The stream is closed while the tab is hidden; when the tab is shown, the missed rows arrive.
  */
 export class Live {
   constructor(query, { changed, lost }) {

@@ -35,7 +35,7 @@ class Tally extends Map {
   }
 }
 
-/** Whether the cause of an object is also one of the causes of an object that it is a part of. */
+/** Whether the cause of an object is also one of the causes of its parent. */
 const isSameCause = (row, parent) =>
   Boolean(parent.needs_action && row.why && parent.why) && (row.why.part_codes || []).some((code) => (parent.why.codes || []).includes(code));
 
@@ -114,8 +114,8 @@ export class Table {
   }
 
   /**
-   * The rows whose cause another object's row shows too, by their ids: each with the row whose card shows the cause.
-   * That other object created the object, or it is a job that requests an image which the node does not have.
+   * By the id of a row: the row of another object whose card shows the same cause. The other object created the object,
+   * or it is a job that requests an image which the node does not have.
    * `isShown`: whether a row has a separate card, or may be folded under one.
    */
   folded(isShown) {

@@ -2,7 +2,7 @@
 
 const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
 
-/** The text with such characters as ⟨U+202E⟩, and no longer than most. */
+/** The text, cut after `most` characters, with each hidden character written like ⟨U+202E⟩. */
 export function clean(text, most = 400) {
   const whole = String(text ?? "");
   const cut = whole.length > most ? `${whole.slice(0, most)}…` : whole;

@@ -169,7 +169,7 @@ const podWords = (pod) => `${pod.name}: ${pod.state}, ${pod.ready} ready${pod.no
 
 const SQUARES = 8; // squares that are drawn in the time of one row
 
-/** Every pod a square: colour and mark by state; hover and focus say why. Of many pods each is one element. */
+/** A square for each pod: colour and mark show its state, hover or focus the reason. Many squares have no marks. */
 function squares(pods, live, around) {
   if (!pods) return h("p", { key: "squares" }, absent(live, "Pods are not shown: you may not list them."));
   const isMany = pods.count > MANY;
@@ -199,7 +199,7 @@ const square = (pod, said, look, isMany, isLater) =>
 
 const looksOf = (pods) => new Set(pods.groups.flatMap((group) => group.pods.map((pod) => pod.look)));
 
-/** A function of a part of the page, computed once for each part that the server sent. */
+/** Return a function that computes its result only once for each part that the server sent. */
 function once(make) {
   const known = new WeakMap();
   return (given) => {
@@ -248,7 +248,7 @@ const LISTED = 50;
 
 const isAllListed = (around) => around.query.get("pods") === "all";
 
-/** What is still to be drawn: a browser that draws a thousand pods at once does nothing else meanwhile. */
+/** Number of pods to draw later: while a browser draws a thousand pods at once, it does nothing else. */
 function podsLeft(pods, around) {
   const known = pods ? pods.groups.reduce((sum, group) => sum + group.pods.length, 0) : 0;
   return Math.max((isAllListed(around) ? known : Math.min(known, LISTED)) - around.drawn, known - around.drawn * SQUARES, 0);
@@ -294,7 +294,7 @@ function podItem(pod) {
   );
 }
 
-/** Created on demand: for a thousand pods they would be most of the page. */
+/** Commands for a pod, created on demand: the commands of a thousand pods would be most of the page. */
 function podCommands(pod) {
   const flags = `${pod.name} -n ${pod.namespace}${pod.container ? ` -c ${pod.container}` : ""}`;
   return [
@@ -392,10 +392,10 @@ function whatIf(head) {
   );
 }
 
-/** The class of a field whose value would be cut in a short one. */
+/** The class of a field: wide if its value does not fit into a short field. */
 const wide = (value) => (String(value ?? "").length > 16 ? "wide" : "");
 
-/** An element with foreign content: it stays unchanged while the page is drawn again. */
+/** An element whose content is not part of the drawing: it stays unchanged while the page is drawn again. */
 const lasting = (tag, name = "") => ({ key: `lasting-${tag}`, memo: true, make: () => h(tag, name ? { class: name } : { "aria-live": "polite" }) });
 
 async function answered(form, out, work) {

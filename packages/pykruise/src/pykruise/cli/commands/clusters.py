@@ -148,7 +148,7 @@ def manager(context: click.Context) -> None:
 )
 @click.option("--stop", type=_SECONDS, default=1.0, help="Seconds that a pod takes to stop.")
 @click.option("--volumes", is_flag=True, help="Provision a simulated volume for each PVC.")
-@click.option("--agent", is_flag=True, help="Simulate the node agent too: recreate containers, probe pods.")
+@click.option("--agent", is_flag=True, help="Simulate all tasks of the node agent, not only image pulls.")
 @click.option("--events", is_flag=True, help="Write an event when a container starts, as kubelets do.")
 @options.kubeconfig
 @options.context

@@ -1,7 +1,7 @@
 """Admission's response to a manifest, and the fields that admission would change.
 
-manifest ──dry run──▶ ask_admission() ──▶ Verdict      spec now, spec wanted ──▶ list_changed_paths()
-    ──▶ lines for people
+manifest ──dry run──▶ ask_admission() ──▶ AdmissionVerdict
+spec now, spec wanted ──▶ list_changed_paths() ──▶ lines for people
 """
 
 from collections.abc import Iterator, Mapping, Sequence

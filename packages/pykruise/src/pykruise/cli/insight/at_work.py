@@ -23,8 +23,8 @@ MOST_NAMED: Final = 3
 
 
 def name_those_at_work(waits: Sequence[Wait], sight: Sight) -> tuple[Wait, ...]:
-    """Return the waits. Waits for a turn or for pods that run, and the failure of a job whose pods still run, get the
-    names of these pods or nodes.
+    """Return the waits. A wait for parallelism, a wait for active pods, and the failure of a job whose pods still run
+    get the names of these pods or nodes.
     """
     insight = sight.kind.insight
     find = insight.at_work if insight is not None else None

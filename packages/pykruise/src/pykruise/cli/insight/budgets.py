@@ -3,9 +3,9 @@
 Client ──read_budgets()──▶ budgets of the namespace ──list_budgets_below()──▶ one line each
 
 Managers delete pods and update them in place. Only evictions check PodDisruptionBudgets. PodUnavailableBudgets are
-checked by a webhook or, with its feature gate, by the CloneSet's manager (which the simulation includes, see
-forecasting.py). So none of these budgets blocks the simulated rollout. But during the rollout, drains wait, and a
-webhook may reject deletions and updates of pods.
+checked by a webhook or, if gate PodUnavailableBudgetUpdateGate is on, by the controller of CloneSets (which the
+simulation includes, see forecasting.py). So none of these budgets blocks the simulated rollout. But during the rollout,
+drains wait, and a webhook may reject deletions and updates of pods.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

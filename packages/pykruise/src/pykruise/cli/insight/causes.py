@@ -1,7 +1,8 @@
-"""Causes why a pod is not available or does not terminate: the reason from its owner's conditions, with more details.
+"""The cause that makes a pod unavailable, or keeps it from terminating: the reason from its owner's conditions, with
+more details.
 
 PodView ──pods/lifecycle/blockers.py──▶ reason, words, remedy ─┐
-a Pod's document ──messages, exit codes, times────────┴──▶ cause_of() ──▶ Cause
+a Pod's document ──messages, exit codes, times────────┴──▶ cause_of() ──▶ WaitCause
 
 Pure, and the same for every kind. Codes are the reasons of the condition Waiting, so both name the same cause.
 Managers do not keep a pod's messages and exit codes, so this module reads them from the document.
@@ -123,7 +124,7 @@ def cause_of(
 def _add_claims(
     cause: WaitCause, pod: Document, claims: Mapping[str, ClaimProblem], correction: Correction
 ) -> WaitCause:
-    """Add to the cause: the PVCs of this pod that have no volume, their problems, and the remedy of the first one."""
+    """Add to the cause: the PVCs of this pod that have no volume, their problems, and the first known remedy."""
     problems = {name: claims[name] for name in list_claim_names(pod) if name in claims}
     if not problems:
         return cause

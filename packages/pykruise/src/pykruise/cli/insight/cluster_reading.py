@@ -61,7 +61,7 @@ class GateProblem(msgspec.Struct, frozen=True, kw_only=True):
 class Sight(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """One object as it is now, or as it would be after a change.
 
-    `dict=True`: what the properties decode from the lists is kept, because functions read it once per pod.
+    `dict=True`: properties keep the values that they decode from the lists, because functions read them once per pod.
     """
 
     kind: Kind
@@ -286,7 +286,7 @@ def find_lost_nodes(pods: Iterable[PodView], nodes: Mapping[str, NodeView]) -> f
 
 
 def find_unready_nodes(nodes: Iterable[Document]) -> Iterator[tuple[str, str]]:
-    """Yield the name of each node that is not ready, and the time since when; the time is empty if it is unknown."""
+    """Yield the name of each node that is not ready, and the time since which it is not ready; empty if unknown."""
     for node in nodes:
         for condition in get_path(node, "status", "conditions", default=()):
             if condition["type"] == "Ready" and condition["status"] != "True":

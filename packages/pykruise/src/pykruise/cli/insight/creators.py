@@ -33,7 +33,7 @@ async def find_creation(
     client: Client, kind: Kind, document: Document, now: Instant, settings: ManagerSettings | None
 ) -> InsightChild | None:
     """Return the object as a child of the object that created it; None if no known object lists it as its child, or if
-    the user may not read this object.
+    the user may not read the creator.
     """
     creator = _find_creator(document)
     if creator is None:

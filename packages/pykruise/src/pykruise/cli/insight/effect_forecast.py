@@ -1,4 +1,4 @@
-"""Forecast of a kind that changes other kinds' pods: the value and its text.
+"""Forecast of a kind whose rollouts are not simulated: the value and its text.
 
 a kind's forecasting.py ──▶ Outlook ──▶ format_outlook() for people, JSON for programs
 
@@ -73,7 +73,7 @@ class Foreseen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Outlook(Foreseen, frozen=True, kw_only=True):
-    """Forecast of a kind that changes other kinds' pods."""
+    """Forecast of a kind whose rollouts are not simulated."""
 
     batches_title: str = "Existing pods"
     then: str = "then, as these become ready"

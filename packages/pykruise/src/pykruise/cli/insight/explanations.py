@@ -56,9 +56,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """Waits; the first one is the cause."""
     next: tuple[str, ...] = ()
     rollback_to: int = 0
-    """Number of the revision that a rollback restores: the newest one with serving pods; 0 if there is no such
-    revision.
-    """
+    """Number of the revision that a rollback restores (way_back.py); 0 if there is no such revision."""
 
     @property
     def cause(self) -> str:

@@ -1,7 +1,7 @@
 """Forecast of applying a manifest: admission, then the rollout, simulated in a copy of the cluster's state.
 
-Client ──look()──▶ Sight ──▶ World (a copy) ──▶ play() ──▶ Played
-apply_document(live, manifest) ──dry run──▶ response of admission ──▶ Forecast
+manifest ──dry run──▶ ask_admission() ──▶ AdmissionVerdict ─────────────┐
+Client ──look()──▶ Sight ──▶ PlayWorld (a copy) ──▶ play() ──▶ Played ──┴▶ Forecast
 
 The copy has the real pods with their UIDs, times and status, and the real manager works in it. So the order, the
 batches and the budgets are the manager's own. The forecast assumes that all pods become ready equally fast, that nodes

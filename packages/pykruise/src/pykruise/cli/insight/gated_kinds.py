@@ -19,8 +19,8 @@ from pykruise.pods.reasons import Code
 def hold_for_gates(explanation: Explanation, kind: Kind, settings: ManagerSettings | None) -> Explanation:
     """Return the explanation of an object of the kind. If a feature gate of the kind is off, the first wait names the
     gate, and the list of next writes is empty. The explanation of an object that has ended does not change. If
-    `settings` are not those of the cluster's manager (`is_known` is False), only gates that --feature-gates sets count.
-    Without `settings` no gate counts.
+    `settings` are not those of the cluster's manager (`is_known` is False), a gate counts only if --feature-gates sets
+    it. Without `settings` no gate counts.
     """
     wait = _find_gate_wait(kind, settings)
     if wait is None or explanation.phase in _ENDED:

@@ -1,7 +1,7 @@
 """The settings with which the command line makes plans: the same as those of the cluster's manager.
 
 --feature-gates A=true,B=false ──▶ parse_settings() ─┐
-                                                     ├─▶ fit_settings() to the API server's version ──▶ Settings
+                                                     ├─▶ fit_settings() to the API server's version ──▶ ManagerSettings
 the manager's Deployment ──▶ read_manager_settings() ─────┘
 """
 

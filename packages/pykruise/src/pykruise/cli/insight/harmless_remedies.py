@@ -90,7 +90,7 @@ def add_way_back(wait: Wait, back: str, *, replaces_stuck: bool, namespace: str)
     `replaces_stuck`: stuck pods are replaced automatically after the template changes; otherwise a person has to
     delete them.
     """
-    is_early = wait.code == Code.NOT_READY and not wait.remedy  # its probe has not begun
+    is_early = wait.code == Code.NOT_READY and not wait.remedy  # the readiness probe has not begun
     if wait.code not in OF_THE_TEMPLATE or wait.origin or is_early:
         return wait
     then = "" if replaces_stuck else f"; then kubectl delete pod {' '.join(wait.pods)} -n {namespace}"

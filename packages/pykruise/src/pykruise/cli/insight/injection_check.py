@@ -25,8 +25,8 @@ from pykruise.plans.pod_steps import Labels, PodOrigin, PodOrigins
 
 
 async def find_refused_origin(client: Client, workload: Document) -> PodOrigin | None:
-    """Return the admission plugin or webhook that adds the rejected part to new pods; None if there is no such plugin
-    or webhook, or it is unknown.
+    """Return the object whose change of new pods the API server rejects, with its field; None if there is no such
+    object, or if it is unknown.
     """
     template = get_path(workload, "spec", "template")
     namespace = workload["metadata"].get("namespace", "")

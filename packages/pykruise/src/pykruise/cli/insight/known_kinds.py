@@ -51,7 +51,7 @@ def list_clocks() -> Sequence[Kind]:
 
 
 def insight_of(kind: Kind) -> Insight:
-    """Return how users name and change the kind."""
+    """Return the insight of the kind; an insight without declarations if the kind has none."""
     return kind.insight or Insight(containers=())
 
 

@@ -82,7 +82,7 @@ _OF_AGENTS: Final = frozenset({Code.NO_AGENT, Code.IMAGE_PULLING, Code.IMAGE_PUL
 def _with_node(
     wait: Wait, find: Callable[[Any, str], str], snapshot: Any, unready: Mapping[str, str], then: str
 ) -> Wait:
-    """Return the wait of an agent. `unready`: name of each node that is not ready → since when."""
+    """Return the wait of an agent. `unready`: name of each node that is not ready → since which time."""
     names = {find(snapshot, name) for name in (wait.pods or ("",))}
     if wait.code not in _OF_AGENTS or len(names) != 1 or not names <= set(unready):
         return wait

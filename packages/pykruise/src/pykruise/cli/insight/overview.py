@@ -21,8 +21,8 @@ MOST_WORDS: Final = 120
 
 
 def format_overview(explanations: Sequence[Explanation], *, names_namespace: bool = False) -> str:
-    """Return the overview as text for people. `names_namespace`: commands must name the namespace, because the objects
-    are of all namespaces or of another one than the default.
+    """Return the overview as text for people. `names_namespace`: commands must name the namespace, because some objects
+    are perhaps not in the namespace of the kubeconfig's context.
     """
     if not explanations:
         return "There is nothing to explain."

@@ -243,7 +243,7 @@ def _own_waits(sight: PodSight) -> Iterator[Wait]:
 
 
 def _find_unhealthy_waits(sight: PodSight) -> Iterator[Wait]:
-    """Yield the causes why other pods are not ready and use up the PodDisruptionBudget."""
+    """Yield the waits of other pods, which use up the PodDisruptionBudget because they are not ready."""
     for name, document in list(sight.unhealthy.items())[:_MOST_UNHEALTHY]:
         view = project_pod(encode(document))
         cause = cause_of(document, view, now=sight.now, correction=OF_THE_WORKLOAD)

@@ -135,7 +135,9 @@ def _explain_misplaced(
 
 
 _MOST_MISPLACED: Final = 10
-"""Maximum number of objects of other namespaces whose selectors are compared with a pod."""
+"""Maximum number of objects whose selectors are compared with a pod: objects of other namespaces, or objects that set
+other conditions.
+"""
 
 
 async def _read_reasons(

@@ -3,7 +3,7 @@
 Sight + an unschedulable pod ──▶ explain_surge() ──▶ WaitCause
 Sight + waits for a quota    ──▶ offer_no_surge() ──▶ waits
 
-Pure. Two pods of one workload exclude each other when both need a port of their node, or when required anti-affinity
+Pure. Two pods of one workload exclude each other when both need the same host port, or when required anti-affinity
 separates them. While every eligible node runs an older pod, no new pod fits, and no older pod is deleted before a new
 one is available.
 """

@@ -400,7 +400,9 @@ async def _restore_strategy(session: Session, move: _Move) -> None:
 
 
 def _save_source(session: Session, move: _Move) -> Path:
-    """Save the source in a file while no cluster stores it: this command may be killed before the target exists."""
+    """Save the source in a file, because this command may be killed after the deletion of the source and before the
+    target exists.
+    """
     descriptor, name = tempfile.mkstemp(prefix=f"{move.source.name}-", suffix=".json")
     with open(descriptor, "wb") as file:
         file.write(orjson.dumps(_to_creatable(move.source)))

@@ -1,6 +1,6 @@
 """A command of the command line as data, and the flags that many commands share.
 
-text(), switch(), number() ──▶ Flag ──▶ Command.flags      GLOBAL: flags of every command
+text(), switch(), number() ──▶ KubectlFlag ──▶ Command.flags      GLOBAL: flags of every command
 
 Pure.
 """

@@ -1,7 +1,8 @@
 """Resources of the API server, and the resource that a name matches: `deploy`, `clonesets`,
 `statefulsets.apps.kruise.io`.
 
-/api, /apis (aggregated: two requests) ──▶ Served ──▶ Mapper.find(word) ──▶ Mapping; several: the first, and a warning
+/api, /apis (aggregated: two requests) ──▶ all ServedResources ──▶ Mapper.find(word) ──▶ ServedResource
+    several resources match: the first one, and a warning
 
 kubectl does the same: a short name has precedence over a plural or singular name. Groups are in the API server's order,
 versions in its order of preference.

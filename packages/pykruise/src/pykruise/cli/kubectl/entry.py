@@ -2,8 +2,8 @@
 
 argv ──▶ tree.lookup() ──▶ flags.parse() ──▶ the command's function ──▶ exit code
 
-Exit codes are kubectl's: 1 for every failure, also for wrong usage. `explain`, `plan` and `exec` have exit codes of
-their own. A broken pipe ends the command without an error.
+Exit codes are kubectl's: 1 for every failure, also for wrong usage. `explain`, `plan`, `simulate` and `exec` have exit
+codes of their own. A broken pipe ends the command without an error.
 """
 
 import os

@@ -1,7 +1,8 @@
 """Command `set env`: sets, removes and lists variables of containers, and creates them from the keys of a Secret or
 ConfigMap.
 
-arguments ──▶ read_changes() ──▶ Changes      (containers, Changes) ──▶ change_env() (pure) ──▶ setting.apply()
+arguments ──▶ read_changes() ──▶ EnvironmentChanges
+(variables, EnvironmentChanges) ──▶ change_env() (pure) ──▶ setting.apply()
 """
 
 import base64

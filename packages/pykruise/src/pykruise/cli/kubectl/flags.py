@@ -1,7 +1,7 @@
 """Parser of flags, as in kubectl: `--name=value`, `--name value`, `-n value`, `-nvalue`; a boolean without a value is
 true.
 
-argv, a command's flags ──▶ parse() ──▶ Call: values, given flags, arguments before and after `--`
+argv, a command's flags ──▶ parse() ──▶ CommandCall: values, given flags, arguments before and after `--`
 
 Pure. Underscores in names count as dashes. Messages equal kubectl's.
 """

@@ -1,6 +1,7 @@
 """Selects the objects of a command: `TYPE NAME…`, `TYPE/NAME…`, files, folders, standard input, selectors.
 
-arguments ──▶ parse_request() ──▶ Asked (pure)      Asked, Session ──▶ find() ──▶ Found: objects, and errors
+arguments ──▶ parse_request() (pure) ──▶ ResourceRequest
+Session, arguments ──▶ find() ──▶ SelectedObjects: objects, and errors
 
 Errors have kubectl's words. An object that cannot be read does not stop the search for the others.
 """

@@ -1,6 +1,7 @@
 """State of one command: its cluster, its namespace and its output.
 
-Call, Surroundings ──▶ Session ──▶ make_client(), read_mapper(), objects(…) (resources.py), show(…) (printing.py)
+CommandCall, Surroundings ──▶ Session ──▶ make_client(), read_mapper()
+                                      └──▶ find() (resources.py), printer_of() (printing.py)
 
 A session connects at the first request: a command that only reads a file needs no cluster.
 """

@@ -1,7 +1,7 @@
 """Commands `set image, env, resources, serviceaccount, selector, subject, partition, maxunavailable, maxsurge,
 update-strategy`.
 
-(object, arguments) ──▶ set_images(), set_resources(), … (pure: change a copy) ──▶ changing.py ──▶ printing.py
+(object, arguments) ──▶ set_images(), set_amounts(), … (pure: change a copy) ──▶ changing.py ──▶ printing.py
 
 `set env` has a module of its own (environment.py).
 """

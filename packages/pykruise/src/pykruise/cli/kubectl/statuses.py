@@ -1,6 +1,6 @@
 """Progress of a rollout or a job in one line, and whether it is done: the rules of `rollout status`.
 
-document ──▶ status_of(document, revision=…) ──▶ Status(line, progress); RolloutFailed: it will never be done
+document ──▶ status_of(document, revision=…) ──▶ RolloutStatus(line, progress); RolloutFailed: it will never be done
 
 Pure. kinds/<kind>/shown.py has the rules of a kind. A rollout with a generation that the controller has not observed
 is never done.

@@ -1,6 +1,6 @@
 """Other actors of a simulation: nodes are drained, hooks are released, pods fail at random.
 
-Record.pods ──▶ Others ──▶ requests, as kubectl and owners of hooks send them
+PlayRecord.pods ──▶ Others ──▶ requests, as kubectl and owners of hooks send them
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """Record of a simulation: every commit of a pod or a PVC, as actions, events and samples.
 
-storage ──on_pod(), on_claim()──▶ Record ──▶ actions, samples, events, restarts
+storage ──on_pod(), on_claim()──▶ PlayRecord ──▶ actions, samples, events, restarts
 
 `mark_actions()` marks the actor: writes inside its context are the manager's.
 """

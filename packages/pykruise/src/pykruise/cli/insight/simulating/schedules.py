@@ -106,7 +106,7 @@ def play_clock(given: ClockPlay) -> ClockPlayed:
 
 
 class _Paper(Generic[T]):
-    """A `plans.read.Mirror` of simulated objects."""
+    """A `runtime.read.Mirror` of simulated objects."""
 
     synced = True
 

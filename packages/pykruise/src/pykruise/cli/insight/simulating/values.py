@@ -49,7 +49,7 @@ class PlayWorld(msgspec.Struct, frozen=True, kw_only=True):
     pods: Sequence[Document] = ()
     claims: Sequence[Document] = ()
     beside: Sequence[Document] = ()
-    """Objects of kinds that take part in admission of pods, including their controllers."""
+    """Objects of kinds that take part in admission of pods and whose controllers run too, ConfigMaps and Secrets."""
     nodes: Sequence[NodeSpec] = ()
     """Nodes of the cluster; if empty, `Play.nodes` new nodes are created."""
 
@@ -62,7 +62,7 @@ class Play(msgspec.Struct, frozen=True, kw_only=True):
     change: Document | None = None
     """The wanted workload; fields that differ from the existing one are changed."""
     beside: Sequence[Document] = ()
-    """Objects of kinds that take part in admission of pods; they are created before the workload."""
+    """Objects of kinds that take part in admission of pods, ConfigMaps and Secrets, created before the workload."""
     beside_changes: Sequence[Document] = ()
     """Wanted state of the other objects; they change before the workload. If they include a SidecarSet, results count
     revisions of its sidecars instead of revisions of the workload.

@@ -1,4 +1,4 @@
-"""The state of a UnitedDeployment in words: the distribution of its pods, and the cause why it does not progress.
+"""The state of a UnitedDeployment in words: the distribution of its pods, and the cause that stops its progress.
 
 Client ──look()──▶ Sight ──the kind's plan──▶ what the UnitedDeployment itself waits for ─┐
                    workloads of its subsets ──their own explain, or their pods──▶ waits ──┴▶ Explanation
@@ -265,8 +265,8 @@ async def _explain_workload(
     settings: ManagerSettings | None,
     way_back: str,
 ) -> Explanation:
-    """Return the waits of a subset's workload, each with the subset. Rollback commands name the UnitedDeployment,
-    because it reverts changes of its workloads.
+    """Return the explanation of a subset's workload; each wait names the subset. Rollback commands name the
+    UnitedDeployment, because it reverts changes of its workloads.
     """
     if workload.template in EXPLAINED:
         kind = find_kind(EXPLAINED[workload.template])

@@ -1,5 +1,5 @@
-"""Workloads whose deletion protection keeps their UnitedDeployment from deleting them, or from being deleted with
-foreground deletion.
+"""Protected workloads of a UnitedDeployment: the UnitedDeployment cannot delete them, or its own foreground deletion
+cannot end.
 
 document, workloads + the manager's settings ──▶ find_protected_workloads() ──▶ Wait with the label and its removal
 
