@@ -2,7 +2,7 @@
 
 bytes of a list or watch ──▶ pod_decoding.py ──▶ SandboxPodView (immutable, about 1.5 KB)
 
-Pure. The view has fields that running a pod depends on and that operators' views of pods omit.
+Pure. The view has fields that these components need and that operators' views of pods omit.
 """
 
 from collections.abc import Iterable, Mapping
