@@ -108,7 +108,7 @@ def main() -> int:
     """Check the pods, and write the figures."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
     parser.add_argument("--selector", required=True, help="labels of the pods")
-    parser.add_argument("--since", required=True, choices=(CREATION, UPDATE), help="start of the measured time")
+    parser.add_argument("--since", required=True, choices=(CREATION, UPDATE), help="start of the time")
     parser.add_argument("--pods", type=int, required=True, help="expected number of pods")
     parser.add_argument("--p99", type=float, required=True, help="longest 99th percentile, in seconds")
     parser.add_argument("--report", type=Path, help="file for the figures, JSON")
