@@ -339,8 +339,8 @@ def build_volume(
 
 
 def _build_topology_terms(storage_class: DocumentView, node: SandboxNodeView | None) -> list[Document]:
-    """Node selector terms for a volume of the class, from `allowedTopologies`: with the labels of the node for which the
-    volume is created, or, without a node, with all allowed values.
+    """Node selector terms for a volume of the class, from `allowedTopologies`: with the labels of the node for which
+    the volume is created, or, without a node, with all allowed values.
     """
     terms = storage_class.doc.get("allowedTopologies") or ()
     topology = []
