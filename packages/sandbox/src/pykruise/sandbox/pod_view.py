@@ -229,7 +229,7 @@ NO_STATE: Final = ContainerState()
 
 
 class PodContainerStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """An entry of `status.containerStatuses` or `initContainerStatuses`."""
+    """An entry of `status.containerStatuses`, `initContainerStatuses` or `ephemeralContainerStatuses`."""
 
     name: str
     image: str = ""
@@ -247,7 +247,7 @@ class PodContainerStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 class PodStatus(msgspec.Struct, frozen=True, gc=False):
-    """Fields of `status` that a kubelet writes."""
+    """Fields of `status` that kubelets and the scheduler write."""
 
     phase: str = ""
     conditions: tuple[PodCondition, ...] = ()
