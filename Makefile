@@ -4,7 +4,7 @@
 #   make up     a cluster for your own tests, until Ctrl-C
 #   make real   a real control plane with simulated nodes, until Ctrl-C; NODES=3: with real nodes (root)
 #   make demo REAL=1  the demo on a real control plane with real nodes (root)
-#   make test-real  conformance and scenarios on a real control plane; SELECTION=--brief: an eighth of their parameters
+#   make test-real  conformance and scenarios on a real control plane; SELECTION=--brief: a part of them (CONTRIBUTING.md)
 #   make test-nodes  scenarios on real nodes too (needs root, and packages that it lists); SELECTION=... runs fewer
 #   make test-switch-over  from real OpenKruise managers to pykruise and back, on a real control plane
 #   make test-others  programs of other projects (Rollouts, Helm, KEDA, kube-state-metrics and more) with pykruise; records the results
@@ -54,7 +54,7 @@ FIRST ?= 0
 OBJECTS ?= 2000
 SECONDS ?= 60
 PROCESSES ?=
-# 1: only packages whose hash is in supply/ are installed. Continuous integration and the image use it.
+# 1: only packages whose hash is in supply/ are installed. Continuous integration sets it.
 LOCKED ?=
 UV := 0.13.9
 

@@ -1,4 +1,4 @@
-"""Check how long pods took to become ready, read from the pods: since their creation, or since an update in place.
+"""Check how long pods took to become ready after their creation or an update in place, by the times in the pods.
 
     python3 pods.py --since update --selector harness=cloneset --pods 3000 --p99 5
 
@@ -63,12 +63,12 @@ def read_time(text: str) -> datetime:
 
 
 def percentile(values: Sequence[float], part: float) -> float:
-    """Return the smallest value that at least this part of the sorted values does not exceed."""
+    """Return a percentile of the sorted values; the `part` 0.99 means the 99th percentile."""
     return values[max(0, math.ceil(part * len(values)) - 1)] if values else 0.0
 
 
 def list_problems(figures: Figures, *, pods: int, p99_s: float) -> list[str]:
-    """Describe what is wrong, one sentence each."""
+    """Describe the problems, each in one sentence."""
     problems = []
     if figures.pods != pods:
         problems.append(f"there are {figures.pods} pods instead of {pods}")
@@ -84,7 +84,7 @@ def list_problems(figures: Figures, *, pods: int, p99_s: float) -> list[str]:
 
 
 def report(figures: Figures, problems: Sequence[str]) -> Document:
-    """Return the figures and what is wrong as JSON values: programs that run this one do not show what it prints."""
+    """Return the figures and the problems as JSON values: programs that run this program do not show its output."""
     return {
         "problems": list(problems),
         "pods": figures.pods,
@@ -108,7 +108,7 @@ def main() -> int:
     """Check the pods, and write the figures."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
     parser.add_argument("--selector", required=True, help="labels of the pods")
-    parser.add_argument("--since", required=True, choices=(CREATION, UPDATE), help="begin of the time")
+    parser.add_argument("--since", required=True, choices=(CREATION, UPDATE), help="start of the time")
     parser.add_argument("--pods", type=int, required=True, help="expected number of pods")
     parser.add_argument("--p99", type=float, required=True, help="longest 99th percentile, in seconds")
     parser.add_argument("--report", type=Path, help="file for the figures, JSON")

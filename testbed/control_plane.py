@@ -212,7 +212,7 @@ class ControlPlane:
         """Compact the history in etcd and in the API server up to now, as happens to revisions that are some minutes
         old.
 
-        Returns when the API server no longer serves old versions from memory either, which takes 15 s in 1.37.
+        Returns when the API server no longer serves old versions from memory either, which takes 16 s in 1.37.
         """
         await asyncio.to_thread(compact, self.settings.ports.etcd)
         await asyncio.sleep(REMEMBERED_SECONDS.get(self.kubernetes, 16.0))

@@ -60,7 +60,7 @@ class GoManager:
 
     @property
     def log(self) -> Path:
-        """Return its complete output."""
+        """The file with its complete output."""
         return self._folder / "manager.log"
 
     def build_manifests(self) -> list[dict[str, Any]]:

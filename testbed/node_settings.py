@@ -114,7 +114,7 @@ def pods_of(number: int) -> str:
 
 
 def boot_script(*, name: str, number: int, directory: Path) -> str:
-    """Return the script of a node's first process. `directory` keeps its disk between boots."""
+    """Return the script of a node's first process. The node's disk, in `directory`, stays between boots."""
     return BOOT.format(
         name=name,
         address=address_of(number),

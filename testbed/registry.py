@@ -4,9 +4,9 @@
 
 It serves as every registry for the nodes: "nginx:1" and "registry.test/web:1" are both looked up here. An image that
 was not pushed is built from busybox on demand: each name and tag gives another image, which runs until it gets a
-signal to end. Only repositories named "missing" or "broken" do not exist, as for the sandbox's kubelets. Repositories
-may have rules (`Registry.set_rule`): credentials, slow responses, errors. There is no push over HTTP: the folder is
-the complete state.
+signal to end. Only repositories whose path has a part "missing" or "broken" do not exist (in the sandbox: those whose
+last part is "broken"). Repositories may have rules (`Registry.set_rule`): credentials, slow responses, errors. There is
+no push over HTTP: the folder is the complete state.
 """
 
 from __future__ import annotations

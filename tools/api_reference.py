@@ -181,8 +181,8 @@ def _describe_type(schema: Mapping[str, Any], path: str) -> tuple[str, Mapping[s
 
 
 def _without_facts_of_merges(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the schema of a list's items. If the list is merged by keys (only such lists are nullable), leave out the
-    keys and the nested lists of this kind, because they only describe the merge.
+    """Return the schema of a list's items. A nullable list is merged by keys: leave out the keys of its items, and
+    nested lists that are merged by keys, because these fields only describe the merge.
     """
     items: Mapping[str, Any] = schema["items"]
     if not schema.get("nullable"):

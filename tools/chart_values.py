@@ -146,7 +146,7 @@ def build_schema(values: Sequence[Value], comments: Mapping[str, str] | None = N
         parent["properties"][name] = {
             "description": "Accepted for values files of OpenKruise; without effect."
         }
-    root["properties"]["global"] = {"description": "Of Helm, for charts within charts; without effect."}
+    root["properties"]["global"] = {"description": "Helm's values for subcharts; without effect."}
     return {"$schema": "http://json-schema.org/draft-07/schema#", "title": "Values of pykruise", **root}
 
 

@@ -213,7 +213,7 @@ def _format_configuration(doc: Document) -> str:
     )
     release = doc["metadata"]["annotations"][
         RELEASE
-    ]  # another table of webhooks is another template for the manager
+    ]  # other entries need another value, so that the manager stores a new template
     head = head.replace(
         release, f"{release}{{{{ if .Values.webhookConfiguration.aksIntegration }}}}-aks{{{{ end }}}}"
     )

@@ -1,4 +1,4 @@
-"""An operator with children and a webhook: each Site is a page, and pods that serve it.
+"""An operator with children and a webhook: each Site has a page, and pods that serve it.
 
 python serving_operator.py --webhook-cert-dir=certs --leader-elect
 """
@@ -34,7 +34,7 @@ def plan(observed: Observed) -> Desired:
 
 
 def deployment(name: str, html: str, replicas: int) -> Document:
-    """Pods with the page; the digest of another page is another template."""
+    """A Deployment of pods with the page. Another page changes the template, so the pods are rolled out."""
     labels, digest = {"site": name}, hashlib.sha256(html.encode()).hexdigest()[:16]
     volume = {"name": "page", "configMap": {"name": f"{name}-page"}}
     mounts = [{"name": "page", "mountPath": "/usr/local/apache2/htdocs"}]

@@ -1,10 +1,11 @@
-"""An operator for a kind of one's own: a Site has a page, and so many pods that serve it.
+"""An operator for a custom resource: a Site has a page, and a number of pods that serve it.
 
     python site_operator.py            until Ctrl-C, against the cluster of $KUBECONFIG
 
 Site ──▶ snapshot() ──▶ Snapshot ──▶ plan_site() ──▶ Plan ──▶ a ConfigMap, a Deployment, the Site's status
 
-Deciding is a plain function: test_site_operator.py tries it without a cluster, and then on one in its own process.
+The decision is a plain function: test_site_operator.py tests it without a cluster, and then tests the operator on a
+cluster in its own process.
 """
 
 import asyncio
@@ -31,7 +32,7 @@ SITES = Resource("example.com", "v1", "sites", "Site")
 SITE_VIEWS, PAGE_VIEWS, DEPLOYMENT_VIEWS = map(make_object_views, (SITES, CONFIG_MAPS, DEPLOYMENTS))
 
 DIGEST = "example.com/digest"
-"""Annotation: the digest of what was asked for. API servers add defaults, so objects themselves cannot be compared."""
+"""Annotation: the digest of the wanted content. API servers add defaults, so objects themselves cannot be compared."""
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,7 +58,7 @@ def plan_site(snapshot: Snapshot) -> Plan:
     """Decide the writes, their reasons and the status."""
     site = snapshot.site
     if site.is_deleting:
-        return Plan()  # garbage collection takes what it owns
+        return Plan()  # the garbage collector deletes the objects that it owns
     page, deployment = page_of(site), deployment_of(site)
     wanted = ((CONFIG_MAPS, page, snapshot.page), (DEPLOYMENTS, deployment, snapshot.deployment))
     for resource, _, stored in wanted:
@@ -86,7 +87,7 @@ def name_taken(site: DocumentView, resource: Resource, stored: DocumentView) -> 
 
 
 def status_of(site: DocumentView, *, ready: int, problem: str = "") -> Document:
-    """The whole status; it is written only when it is another one."""
+    """The whole status. It is written only if it differs from the stored status."""
     result: Document = {"observedGeneration": site.generation, "ready": ready}
     return {**result, "problem": problem} if problem else result
 
@@ -98,7 +99,7 @@ def page_of(site: DocumentView) -> Document:
 
 
 def deployment_of(site: DocumentView) -> Document:
-    """Pods that read the page; another page is another template, so it is rolled out."""
+    """A Deployment of pods that read the page. Another page changes the template, so the pods are rolled out."""
     labels = {"site": site.name}
     volume = {"name": "page", "configMap": {"name": f"{site.name}-page"}}
     mount = {"name": "page", "mountPath": "/www"}
@@ -116,7 +117,7 @@ def deployment_of(site: DocumentView) -> Document:
 
 
 def owned(site: DocumentView, body: Document) -> Document:
-    """The object with the Site as its owner, and the digest of what is asked for."""
+    """The object with the Site as its owner, and with the digest of its content."""
     metadata = {
         **body["metadata"],
         "namespace": site.namespace,
@@ -127,7 +128,7 @@ def owned(site: DocumentView, body: Document) -> Document:
 
 
 def written(resource: Resource, body: Document, stored: DocumentView | None) -> Action | None:
-    """The write that makes the object what it should be; None: it is."""
+    """The write that gives the stored object the wanted content; None if it already has this content."""
     metadata = body["metadata"]
     key = Key(metadata["namespace"], metadata["name"])
     if stored is None:
@@ -138,7 +139,7 @@ def written(resource: Resource, body: Document, stored: DocumentView | None) -> 
 
 
 def digest_of(value: Any) -> str:
-    """The same for equal values."""
+    """A digest that is the same for equal values."""
     return hashlib.sha256(encode(value)).hexdigest()[:16]
 
 

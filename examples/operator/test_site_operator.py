@@ -10,7 +10,7 @@ from pykruise.runtime.operator import Operator
 
 HERE = Path(__file__).parent
 
-# ── on paper ─────────────────────────────────────────────────────────────────
+# ── plans without a cluster ──────────────────────────────────────────────────
 
 
 def view(document, *, uid="u"):
@@ -69,7 +69,7 @@ def test_a_terminating_site_gets_no_new_objects():
     assert planned(site(deletionTimestamp="2026-01-01T00:00:00Z")).is_settled
 
 
-# ── at work ──────────────────────────────────────────────────────────────────
+# ── the operator on a cluster ────────────────────────────────────────────────
 
 
 @pytest.fixture

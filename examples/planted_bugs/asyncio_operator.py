@@ -39,7 +39,7 @@ def free_slot(seen: dict[str, Any]) -> int:
 
 
 async def take_slot(core: client.CoreV1Api, claim: Any) -> int:
-    """The correction: a number belongs to the claim whose ConfigMap has its name, because only one can have it."""
+    """The correction: each slot has a ConfigMap, and the slot belongs to the claim that owns this ConfigMap."""
     owner = {"apiVersion": claim["apiVersion"], "kind": claim["kind"], "controller": True}
     owner |= {"name": claim["metadata"]["name"], "uid": claim["metadata"]["uid"]}
     for slot in itertools.count():

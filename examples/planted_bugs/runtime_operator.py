@@ -30,7 +30,7 @@ async def snapshot(claim: DocumentView, read: Read[Any]) -> Observed:
 
 
 def plan(observed: Observed) -> Plan:
-    """The correction: a slot belongs to the claim whose ConfigMap has its name, because only one can have it."""
+    """The correction: each slot has a ConfigMap, and the slot belongs to the claim that owns this ConfigMap."""
     claim, slots = observed.object, {item.name: item for item in observed.children(CONFIG_MAPS)}
     if claim.is_deleting or "slot" in claim.status:
         return Plan()

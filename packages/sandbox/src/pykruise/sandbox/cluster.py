@@ -210,7 +210,9 @@ class Cluster:
         self.transport = self.make_transport(ADMIN, managed_fields=True)
         self.client = self.make_client(ADMIN, user_agent="pykruise", managed_fields=True)
         self.review_client = self.client.separate_limit()
-        """Client for reviews: writes of `client` stay in flight until the reviews have ended."""
+        """Client for admission reviews. It has its own limit of concurrent requests, because writes of `client` count
+        against the limit of `client` until their reviews have ended.
+        """
 
         # Nothing can break the watches of the cluster's own components while this process runs.
         node_client, scheduler_client, manager_client = (

@@ -172,7 +172,7 @@ class DurableStorage:
     def _check_header(self) -> None:
         """Reject a file of another program before SQLite accesses it.
 
-        Raises DataDirError. (Bytes 60 to 71 of an SQLite file are its user version and application id.)
+        Raises DataDirError. (Bytes 60 to 63 of an SQLite file are its user version, bytes 68 to 71 its application id.)
         """
         with self.path.open("rb") as file:
             header = file.read(100)

@@ -55,7 +55,7 @@ class _Owner(Enum):
     SOLID = "there"
     DELETING = "waits until its dependents are deleted"
     GONE = "gone"
-    UNKNOWN = "the kind of its owner is not served, or cannot own it"
+    UNKNOWN = "its kind is not served, or it cannot own the object"
 
 
 class CollectorStats(msgspec.Struct, frozen=True, kw_only=True):
@@ -318,7 +318,7 @@ class GarbageCollector:
             if gone := [ref for ref, state in owners if state in (_Owner.GONE, _Owner.DELETING)]:
                 await self._remove_references(target, owned, gone)
             return
-        # If the owner waits for its dependents, the dependents of this object must be deleted before it, too.
+        # If an owner waits for its dependents, this object must also be deleted after its own dependents.
         in_turn = _Owner.DELETING in states and owned.uid in self._graph.dependents
         if (
             in_turn
@@ -407,7 +407,7 @@ class GarbageCollector:
     async def _remove_references(
         self, target: ObjectId, owned: GraphObject, refs: Sequence[OwnerRef]
     ) -> None:
-        """Remove owner references from an object that has not changed since it was read."""
+        """Remove these owner references from the object."""
         gone = {ref.uid for ref in refs}
         try:
             if target.resource not in self._no_strategic:

@@ -161,7 +161,7 @@ def _sort_documents(documents: Iterable[Document]) -> list[Document]:
 
 
 def node_spec_of(doc: Document) -> NodeSpec:
-    """Build a node to simulate with the properties of this Node."""
+    """Return the spec of a simulated node with the properties of this Node."""
     labels = dict(get_path(doc, "metadata", "labels", default={}))
     amounts = get_path(doc, "status", "allocatable") or get_path(doc, "status", "capacity", default={})
     addresses = get_path(doc, "status", "addresses", default=[])

@@ -2,7 +2,7 @@
 
 bytes of a list or watch ──▶ pod_decoding.py ──▶ SandboxPodView (immutable, about 1.5 KB)
 
-Pure. The view has fields that running a pod depends on and that operators' views of pods omit.
+Pure. The view has fields that these components need and that operators' views of pods omit.
 """
 
 from collections.abc import Iterable, Mapping
@@ -229,7 +229,7 @@ NO_STATE: Final = ContainerState()
 
 
 class PodContainerStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """An entry of `status.containerStatuses` or `initContainerStatuses`."""
+    """An entry of `status.containerStatuses`, `initContainerStatuses` or `ephemeralContainerStatuses`."""
 
     name: str
     image: str = ""
@@ -247,7 +247,7 @@ class PodContainerStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 class PodStatus(msgspec.Struct, frozen=True, gc=False):
-    """Fields of `status` that a kubelet writes."""
+    """Fields of `status` that kubelets and the scheduler write."""
 
     phase: str = ""
     conditions: tuple[PodCondition, ...] = ()

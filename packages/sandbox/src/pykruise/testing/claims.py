@@ -119,7 +119,7 @@ def _contains_place(node: ast.expr, place: tuple[int, int]) -> bool:
 def format_failure(
     claim: str, *, within_s: float, last: ClaimAttempt, looks: Sequence[Look], events: Sequence[Document]
 ) -> str:
-    """Message of the AssertionError: the claim, the objects that it read with their states, and their last events."""
+    """Message of the AssertionError: the claim, the objects that it read with their states, and the last `events`."""
     lines = [f"not true within {within_s:g} s: {claim}"]
     if last.error is not None:
         lines.append(f"  the last evaluation ended with {type(last.error).__name__}: {last.error}")

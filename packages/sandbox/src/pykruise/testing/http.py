@@ -100,7 +100,7 @@ class HttpSandbox:
         self._run_in_thread(lambda cluster: cluster.kubelets.start_node(name))
 
     def _run_in_thread(self, change: Callable[[Cluster], None]) -> None:
-        """Run the change in the cluster's thread, and raise its errors, or RuntimeError if it is not running."""
+        """Run the change in the cluster's thread. Raises its errors; RuntimeError if the cluster is not running."""
         cluster, loop = self._cluster, self._loop
         if cluster is None or loop is None:
             raise RuntimeError("the cluster is not running: enter the context of HttpSandbox first")

@@ -158,7 +158,7 @@ class Sandbox:
         `claim` may use the methods of this class. An object, a field or an item that does not exist yet
         (NotFoundError, KeyError, IndexError) means that the claim is not true yet. Raises AssertionError when the claim
         is not true within `within_s` seconds: the message has the claim, the status of the objects that it read last,
-        and their last events.
+        and the last events of their namespaces.
         """
         __tracebackhide__ = True
         self._wait_until(claim, lambda: describe_claim(claim), within_s=within_s, every_s=every_s)

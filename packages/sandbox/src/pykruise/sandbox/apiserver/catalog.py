@@ -80,7 +80,7 @@ class Conversions(Protocol):
 
 
 class CatalogEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """One served resource in one version."""
+    """One resource in one version."""
 
     resource: Resource
     strategy: Strategy

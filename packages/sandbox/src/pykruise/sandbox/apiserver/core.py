@@ -130,7 +130,9 @@ class Core:
         return self.ownership.show(call.entry, raw, stored) if call.shows_managed else raw
 
     def preview(self, call: Call, doc: Document, managed: bytes, *, stored: Stored | None = None) -> bytes:
-        """Encode an unstored document in the form that the call requests. `stored`: the object that it would change."""
+        """Encode a document that is not stored (dry run, removal) in the form that the call requests. `stored`: the
+        object before the change.
+        """
         if call.shows_managed:
             doc = self.ownership.add_managed_fields(call.entry, doc, managed, stored=stored)
         return encode_object(doc)

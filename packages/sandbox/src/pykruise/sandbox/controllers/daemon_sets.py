@@ -337,7 +337,7 @@ async def read_snapshot(owner: DocumentView, read: Read[Any]) -> DaemonSetContro
 
 
 def plan_daemon_set(snapshot: DaemonSetControllerSnapshot) -> Plan:
-    """Adopt and release pods. Then store their revision, delete and create pods, and write the status."""
+    """Adopt and release pods. Then store the template's revision, delete and create pods, and write the status."""
     owner, pods, history = snapshot.owner, snapshot.pods, snapshot.history
     ownership = ownership_of(owner, selector_of(owner), pods, snapshot.orphans)
     stages = plan_ownership(owner, DAEMON_SETS, PODS, ownership)
@@ -374,7 +374,7 @@ def _create_pod(owner: DocumentView, node: str, update: str) -> Write:
         PODS,
         owner.namespace,
         pod,
-        because="the node has no pod of the set",
+        because="the node needs a pod of the set",
         done=make_normal_note("SuccessfulCreate", f"Created pod: {CREATED_NAME}"),
         failed=make_warning_note("FailedCreate", "Error creating"),
     )

@@ -50,12 +50,12 @@ class Sets(msgspec.Struct, frozen=True):
 
 
 class DeploymentStep(msgspec.Struct, frozen=True, kw_only=True):
-    """The next write: the first of these fields that is set. After it, the status is written."""
+    """The next writes: `revision`, and at most one of the other fields. After them, the status is written."""
 
     create: Document | None = None
     """A new replica set."""
     annotate: tuple[DocumentView, Document] | None = None
-    """A replica set, and the merge patch that updates its annotations."""
+    """A replica set, and the merge patch that updates its annotations and minReadySeconds."""
     scale: tuple[tuple[DocumentView, int], ...] = ()
     """Replica sets with their wanted number of pods."""
     delete: tuple[DocumentView, ...] = ()

@@ -101,7 +101,7 @@ def _read_claims(
 
 
 def plan_stateful_set(snapshot: StatefulSetControllerSnapshot) -> Plan:
-    """Adopt and release pods. Then store their revision, delete and create pods, and write the status."""
+    """Adopt and release pods. Then store the template's revision, delete and create pods, and write the status."""
     owner, history = snapshot.owner, snapshot.history
     ownership = ownership_of(owner, selector_of(owner), snapshot.pods, snapshot.orphans)
     stages = plan_ownership(owner, STATEFUL_SETS, PODS, ownership)

@@ -2,7 +2,7 @@
 
 object, template, patch ──▶ a Step ──▶ chains and stages of a Plan
 
-Pure. Events are not combined, as in Kubernetes' controllers.
+Pure. As in Kubernetes' controllers, events with different messages are not combined.
 """
 
 from collections.abc import Iterable, Sequence

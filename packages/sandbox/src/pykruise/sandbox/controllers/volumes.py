@@ -4,7 +4,7 @@ PersistentVolumeClaim ──▶ plan_claim():  class ──▶ a volume selected
 PersistentVolume      ──▶ plan_volume(): phase, reclaim policy when its claim is deleted
 both                  ──▶ protection finalizers are removed when nothing uses them
 
-Claims of classes that wait for their first pod are bound after the scheduler has chosen a node (volume_choice.py).
+Claims of classes with WaitForFirstConsumer are bound after the scheduler has chosen a node (volume_choice.py).
 
 Volumes are simulated: the provisioner of the default class creates objects and nothing else. Same rules as Kubernetes'
 persistent volume controller, resizer and protection controllers. Claims of classes with other provisioners wait until
@@ -339,8 +339,8 @@ def build_volume(
 
 
 def _build_topology_terms(storage_class: DocumentView, node: SandboxNodeView | None) -> list[Document]:
-    """Node selector terms for a volume of the class: the node for which it is created, or every node that the class
-    allows.
+    """Node selector terms for a volume of the class, from `allowedTopologies`: with the labels of the node for which
+    the volume is created, or, without a node, with all allowed values.
     """
     terms = storage_class.doc.get("allowedTopologies") or ()
     topology = []

@@ -220,7 +220,7 @@ def group_of(term: Mapping[str, Any], pod: SandboxPodView) -> LedgerGroup:
 
 
 def selector_of(term: Mapping[str, Any], pod: SandboxPodView) -> Selector:
-    """The term's `labelSelector`, plus the pod's labels that `matchLabelKeys` names. An invalid one selects nothing."""
+    """The term's `labelSelector` and the pod's labels that `matchLabelKeys` names. An invalid selector matches none."""
     wanted = term.get("labelSelector")
     if keys := term.get("matchLabelKeys"):
         own = {key: pod.labels[key] for key in keys if key in pod.labels}

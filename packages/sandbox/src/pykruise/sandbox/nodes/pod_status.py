@@ -2,9 +2,9 @@
 
 SandboxPodView + SimulatedPodState + now ──▶ status_of() ──▶ PodStatus ──▶ patch_for() ──▶ strategic merge patch
 
-Pure. Only fields that a kubelet owns are written: phase, addresses, container statuses and the conditions in OWNED.
-Other conditions (readiness gates; PodScheduled, if it exists) are read and never changed. A condition keeps its
-lastTransitionTime while its status stays the same.
+Pure. Only fields that a kubelet owns are written: phase, addresses, start time, resources, container statuses, and the
+conditions in OWNED and of resizes. Other conditions (readiness gates; PodScheduled, if it exists) are read and never
+changed. A condition keeps its lastTransitionTime while its status stays the same.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

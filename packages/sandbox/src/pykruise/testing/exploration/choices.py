@@ -4,8 +4,8 @@ a request, an event, a reconcile ──▶ ChoiceGates.wait() ─┐
                                                           ├──▶ ChoosingLoop: all tasks wait ──▶ decide() ──▶ one step
 time, an action, a crash ─────────────────────────────────┘
 
-A chosen step runs until all tasks wait again. Time does not pass during a step. It advances only when `decide` begins
-no step.
+A chosen step runs until all tasks wait again, and takes STEP_S of virtual time. Only when `decide` begins no step, time
+advances to the next timer.
 """
 
 import asyncio

@@ -237,9 +237,9 @@ def search(
 ) -> list[ExploredStep]:
     """Try everything that can happen in a world, and return each step. `until_broken`: stop at the first broken rule.
 
-    `seed`: determines the order in which choices are tried (0: the given order). The order matters only if the bound
-    is reached. `deepest`: maximum number of steps of a path; 0: unlimited. `lead`: prefixes of the labels of the first
-    choices. `most_states`, `processes`: bounds.
+    `seed`: determines the order in which choices are tried (0: the given order). The order matters only if the search
+    ends early: at a bound, or at a broken rule. `deepest`: maximum number of steps of a path; 0: unlimited. `lead`:
+    prefixes of the labels of the first choices. `most_states`, `processes`: bounds.
     """
     with tempfile.TemporaryDirectory() as folder:
         journal = Path(folder) / "steps"

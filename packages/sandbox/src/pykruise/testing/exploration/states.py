@@ -5,9 +5,9 @@ caches, queues, memory ─┼──▶ text ──names, uids, times, versions r
 waiting steps, budgets ─┘
 
 The text leaves out differences between two runs that change no decision. Uids and random names are numbered in the
-order in which their objects were created. Versions and past times are left out. Future times are in hundredths of a
-second. So states that differ only in these values are equal. If a decision depends only on the order of random names,
-only one order is tried.
+order in which they occur in the text. A version is only `present` (the current one) or `past`. Times in objects are
+left out. Other times are in hundredths of a second from now, and times long past are equal. So states that differ only
+in these values are equal. If a decision depends only on the order of random names, only one order is tried.
 """
 
 import re

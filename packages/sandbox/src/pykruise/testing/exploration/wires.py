@@ -1,9 +1,9 @@
-"""Transports to the API server on which all steps wait to be chosen.
+"""Transports to the API server on which steps wait to be chosen.
 
 manager ──▶ GatedWire ──a write, perhaps with a fault; its response; the next event of a watch──▶ API server
 kubelets ──▶ GatedNodes ──each report of a pod, each removal──▶ API server
 
-Reads, writes of Events, and watch events of other resources do not wait.
+Reads, writes of Events, and watch events of resources that are not in `watches` do not wait.
 """
 
 import asyncio
@@ -127,7 +127,7 @@ class GatedWire(Wire):
 
 
 class GatedNodes(WrappedTransport):
-    """The nodes' transport. Reports of kubelets about pods, and of agents about requests to them, wait to be chosen."""
+    """The nodes' transport. Writes of kubelets and agents to certain resources wait to be chosen."""
 
     def __init__(self, inner: Transport, gates: ChoiceGates, reported: Collection[str]) -> None:
         """`reported`: plurals of the resources whose writes wait."""
@@ -136,7 +136,7 @@ class GatedNodes(WrappedTransport):
         self._reported = tuple(f"/{plural}/" for plural in reported)
 
     async def request(self, request: Request, /) -> Response:
-        """Send a request; a report about a pod or an image waits to be chosen."""
+        """Send a request. A PATCH or DELETE of a resource in `reported` waits to be chosen."""
         if request.method in ("PATCH", "DELETE") and any(part in request.path for part in self._reported):
             word = "removes" if request.method == "DELETE" else "reports"
             detail = bytes(request.body or b"").decode()

@@ -121,7 +121,7 @@ class Exploration(msgspec.Struct, frozen=True, kw_only=True):
     rests: int
     """Number of states in which nothing can happen any more."""
     is_complete: bool
-    """Whether every state was followed; otherwise the bound was too small."""
+    """Whether every state was followed; otherwise the bound was too small, or the search stopped at a broken rule."""
     failure: ExplorationFailure | None
     """The failure with the shortest path; None if no rule was broken."""
 

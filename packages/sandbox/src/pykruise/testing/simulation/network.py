@@ -2,8 +2,8 @@
 
 manager's Client ──▶ Wire.request(), Wire.stream() ──faults of the script──▶ LocalTransport ──▶ API server
 
-Every request travels in its own task, as on a network: requests that an operator has sent arrive even if it is killed
-or gives up. A fault affects the first matching requests after its time.
+Every request travels in its own task, as on a network: a request that an operator has sent arrives even if the operator
+gives up, and may arrive after the operator was killed. A fault affects the first matching requests after its time.
 """
 
 import asyncio

@@ -19,7 +19,9 @@ class SimulatedOperation(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Fault(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A fault. It affects the next `count` matching requests or events after `at`."""
+    """A fault. It affects the next `count` matching requests or events after `at`. For `crash` and `node loss`, `count`
+    chooses the exact moment or the node.
+    """
 
     at: float
     kind: str

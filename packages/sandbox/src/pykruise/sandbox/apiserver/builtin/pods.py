@@ -158,7 +158,7 @@ def _build_gated_condition(doc: Document) -> Document:
 
 def _check_pod(pod: Mapping[str, Any], release: Release) -> Causes:
     spec, name = pod.get("spec") or {}, (pod.get("metadata") or {}).get("name") or ""
-    # The result for all other fields is cached, because pods of a workload differ only in these two fields.
+    # Pods of a workload mostly differ only in hostname and nodeName, so the result for the other fields is cached.
     shared = encode_canonical(
         {field: value for field, value in spec.items() if field not in ("hostname", "nodeName")}
     )

@@ -144,7 +144,7 @@ def _keep_node_ports(after: Document, before: Doc) -> None:
 
 
 def _drop_fields_of_old_type(after: Document, before: Doc) -> None:
-    """If the service is no longer reachable externally, drop the unchanged fields that only such services have."""
+    """If the type is no longer NodePort or LoadBalancer, drop the unchanged fields that only these types have."""
     if before.get("type") not in _EXTERNAL or after.get("type") in _EXTERNAL:
         return
     known = {port.get("nodePort") for port in before.get("ports") or ()}

@@ -34,7 +34,7 @@ _VOLUME_MODES: Final = ("Block", "Filesystem")
 
 
 class PersistentVolumeClaimStrategy(BuiltinStrategy):
-    """PersistentVolumeClaims: they cannot change after the creation, apart from the size of a bound claim."""
+    """PersistentVolumeClaims: only a few fields of the spec can change, such as the size of a bound claim."""
 
     has_status = True
 

@@ -1,4 +1,4 @@
-"""Rules of kinds that own pods through a template: Deployments, ReplicaSets, StatefulSets, DaemonSets and history.
+"""Rules of apps workloads, ReplicationControllers and PodTemplates, and of the workloads' ControllerRevisions.
 
     a workload as sent ──▶ …Strategy ──▶ a workload as stored, or Causes
 

@@ -68,7 +68,7 @@ _UNOWNED_LEAVES: Final[FieldSet] = {
     **{f"f:{member}": {} for member in TYPE},
     "f:metadata": {f"f:{member}": {} for member in SERVERS_METADATA},
 }
-"""Leaves that only the server writes and that no manager owns."""
+"""Leaves that no manager owns."""
 
 
 class ApplyConflict(NamedTuple):

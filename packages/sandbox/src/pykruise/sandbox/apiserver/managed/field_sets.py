@@ -32,7 +32,7 @@ def has_place(node: FieldSet) -> bool:
 
 
 def _build_node(member: bool, children: FieldSet) -> FieldSet:
-    """Build a node from these children, which may be changed."""
+    """Build a node from these children. May change and return `children`."""
     if not children:
         return _LEAF if member else EMPTY
     if member:

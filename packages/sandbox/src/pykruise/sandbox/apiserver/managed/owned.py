@@ -35,7 +35,7 @@ SERVERS_METADATA: Final = frozenset(
         "resourceVersion",
     }
 )
-"""Metadata that only the server writes and that no manager owns."""
+"""Fields of metadata that no manager owns."""
 
 _MEMBERS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 METADATA_ITSELF: Final[FieldSet] = {"f:metadata": {}}

@@ -1,4 +1,5 @@
-"""Rules of creation: the namespace must exist and must not be terminating.
+"""Rules of namespaces: objects are created only in a namespace that exists and is not terminating, and the namespaces
+that a cluster needs cannot be deleted.
 
 writes.py ──▶ check_namespace(), check_not_immortal() ──▶ Refusal, or nothing
 

@@ -5,7 +5,7 @@ plugins/builtin.py ──▶ admit_pod(core, call, pod) ──▶ the pod with i
 
 Same messages as Kubernetes' admission plugins ResourceQuota and LimitRanger. A quota's status has the enforced limits
 and the current usage. In a simulated cluster, quota_books.py maintains the status. Otherwise a client writes the
-status, and each accepted write adds its usage to it.
+status, and the usage of each accepted write is added to it.
 """
 
 from collections.abc import Mapping, Sequence

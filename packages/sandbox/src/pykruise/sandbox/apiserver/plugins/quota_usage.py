@@ -118,8 +118,8 @@ def _compute_claim_usage(claim: Document) -> Amounts:
 
 
 def sum_pod_requests(spec: Document) -> Amounts:
-    """Requests of the pod: those of its regular containers, or its start-up peak if that is higher, plus its
-    overhead.
+    """Requests of the pod: those in `spec.resources`, else those of its regular containers and sidecars, or its
+    start-up peak if that is higher. The overhead is added.
     """
     return _sum_pod_amounts(spec, "requests", overhead=parse_amounts(spec.get("overhead")))
 

@@ -35,7 +35,7 @@ class Admission(Protocol):
     """Admission of writes. A denial is raised as Refusal."""
 
     def concerns(self, resource: Resource, subresource: str, operation: str) -> bool:
-        """Whether a reviewer wants such writes; if not, no request is built."""
+        """Whether a reviewer wants writes of this resource with this operation; if not, no request is built."""
         ...
 
     async def mutate(self, request: AdmissionRequest) -> ReviewVerdict:
@@ -64,8 +64,8 @@ class Concerns:
     def is_concerned(
         self, resource: Resource, subresource: str, operation: str, *, revision: int = 0
     ) -> bool:
-        """Whether the reviewer wants such writes. `revision`: the revision of the catalog, if `decide` depends on the
-        catalog.
+        """Whether the reviewer wants writes of this resource with this operation. `revision`: the revision of the
+        catalog, if `decide` depends on the catalog.
         """
         if self._revision != revision:
             self._found.clear()

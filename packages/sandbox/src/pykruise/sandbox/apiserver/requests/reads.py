@@ -223,7 +223,8 @@ def watch(core: Core, call: Call) -> WatchStream:
     """Open the stream of changes of a collection, or of one object. Raises Refusal.
 
     Without a resourceVersion, and with "0", the stream begins with the current objects as ADDED. With
-    `sendInitialEvents`, a bookmark follows them. If the resourceVersion is too old, the only event is an ERROR.
+    `sendInitialEvents` and `allowWatchBookmarks`, a bookmark follows them. If the resourceVersion is too old, the only
+    event is an ERROR.
     """
     if "watch" not in call.entry.verbs:
         raise make_method_not_supported(call.entry.resource, "watch")

@@ -279,7 +279,7 @@ async def modify(
     tracks: Tracks | None = None,
     untouched: Callable[[Document], Iterable[str]] | None = None,
 ) -> CallAnswer:
-    """Change the object of the call through its main or status endpoint. Raises Refusal.
+    """Change the object of the call through the endpoint of the call. Raises Refusal.
 
     `replaces`: the change is a PUT, whose uid is a precondition. `show` builds the response's document from the object.
     `tracks` computes the owners of fields, for a change that determines them itself. `untouched`: the members that the

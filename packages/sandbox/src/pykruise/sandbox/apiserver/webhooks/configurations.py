@@ -38,7 +38,7 @@ class WebhookRule(msgspec.Struct, frozen=True):
     scope: str
 
     def matches(self, resource: Resource, subresource: str, operation: str) -> bool:
-        """Whether the rule matches such writes. The scope of the rule is not checked here."""
+        """Whether the rule matches this resource and operation. The scope of the rule is not checked here."""
         return (
             _is_listed(operation, self.operations)
             and _is_listed(resource.group, self.groups)
