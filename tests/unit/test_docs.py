@@ -101,4 +101,7 @@ def test_operations_names_exactly_the_gates_without_an_effect() -> None:
     idle = {gate for gate in list_all_gates() if f'"{gate}"' not in code}
     page = (ROOT / "docs" / "operations.md").read_text("utf-8")
     part = page.split("## Feature gates")[1].split("\n## ")[0]
-    assert set(re.findall(r"`(\w+)`", part)) & set(list_all_gates()) == idle
+    sentences = " ".join(
+        text for text in part.split(". ") if "has no effect" in text or "have no effect" in text
+    )
+    assert set(re.findall(r"`(\w+)`", sentences)) & set(list_all_gates()) == idle

@@ -41,7 +41,7 @@ class Observed(msgspec.Struct, frozen=True, kw_only=True):
     now: Instant = 0.0
     """Seconds since 1970."""
     lookup: Callable[[Resource, Key], DocumentView | None] = _knows_nothing
-    """Finds an object by resource and key, whoever owns it, in the resources that `operator(owns=)` names."""
+    """Finds an object of any owner by resource and key, in the resources that `operator(owns=)` names."""
 
     def children(self, resource: Resource) -> Sequence[DocumentView]:
         """Return the owned objects of a resource."""

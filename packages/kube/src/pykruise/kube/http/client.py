@@ -138,7 +138,7 @@ class HttpClient:
         self._connect_timeout_s = connect_timeout_s
         self._idle: list[_Connection] = []
         """Idle connections; the one that was used last is at the end, and is used next."""
-        self._is_trimming = False
+        self._will_close_idle = False
         """Whether a timer is set that closes idle connections."""
         self._open: set[_Connection] = set()
         self._places = 0
@@ -280,21 +280,21 @@ class HttpClient:
             self._places -= 1
             return
         self._idle.append(free)
-        if not self._is_trimming:
-            self._is_trimming = True
-            loop.call_later(self._keepalive_s, self._trim, loop)
+        if not self._will_close_idle:
+            self._will_close_idle = True
+            loop.call_later(self._keepalive_s, self._close_idle, loop)
 
-    def _trim(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _close_idle(self, loop: asyncio.AbstractEventLoop) -> None:
         """Close the connections that were idle for too long, and look again when the next one may be."""
-        self._is_trimming = False
+        self._will_close_idle = False
         until = loop.time() - self._keepalive_s
         stale = [connection for connection in self._idle if connection.idle_since <= until]
         del self._idle[: len(stale)]
         for connection in stale:
             self._close_connection(loop, connection)
         if self._idle and not self._is_closed:
-            self._is_trimming = True
-            loop.call_at(self._idle[0].idle_since + self._keepalive_s, self._trim, loop)
+            self._will_close_idle = True
+            loop.call_at(self._idle[0].idle_since + self._keepalive_s, self._close_idle, loop)
 
 
 def _time_out(answer: "asyncio.Future[Response]") -> None:

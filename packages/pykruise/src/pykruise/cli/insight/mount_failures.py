@@ -175,7 +175,7 @@ class _Lacks(msgspec.Struct, frozen=True):
     missing: Sequence[ConfigNeed] = ()
     incomplete: Sequence[ConfigNeed] = ()
     absences: Mapping[ConfigNeed, Absence] = {}
-    """For missing objects that another object should create: the reasons why they are missing."""
+    """Reasons why objects are missing, for those that another object should create."""
 
     def __bool__(self) -> bool:
         return bool(self.missing or self.incomplete)

@@ -357,7 +357,7 @@ def explain_pause(policy: JobPolicy, run: JobRun, *, field: str, now: Instant) -
         return paused
     ends = format_time(now + left)
     if left > 0:
-        words = f"{paused.message}; its deadline continues, so it ends at once if it is resumed after {ends} ({field})"
+        words = f"{paused.message}; its deadline continues, so it ends immediately if it is resumed after {ends} ({field})"
         return Reason(Code.PAUSED, words, paused.remedy)
     return Reason(
         Code.PAUSED,
