@@ -25,6 +25,7 @@ the cause: its template, a webhook of another program that marks each new pod, o
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Final
+from zlib import crc32
 
 import msgspec
 import orjson
@@ -32,7 +33,6 @@ import orjson
 from pykruise.kube.cache.remembering import register_limit
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import Resource
-from pykruise.kube.values.hashing import hash_fnv32
 from pykruise.runtime.actions import Action, Create, Delete, Patch
 from pykruise.runtime.plan import Note, Plan
 from pykruise.runtime.reasons import Reason, WriteFault
@@ -223,6 +223,4 @@ def hold_back(plan: Plan, hold: ChurnHold) -> Plan:
 
 def _hash_of(action: Patch) -> int:
     """Hash of a patch's content; never 0, which marks a creation."""
-    return (
-        hash_fnv32(action.subresource.encode() + orjson.dumps(action.body, option=orjson.OPT_SORT_KEYS)) + 1
-    )
+    return crc32(action.subresource.encode() + orjson.dumps(action.body, option=orjson.OPT_SORT_KEYS)) + 1

@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from pykruise.agent.rules.environment import EnvSource, compute_environment_hash, parse_env_sources
+from pykruise.kube.cache.remembering import remember
 from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.documents import Document
 from pykruise.kube.values.go_text import encode_go_json
@@ -259,6 +260,7 @@ def report_patch(pod: NodePod, containers: Sequence[Reported]) -> Document:
     return {"metadata": {"uid": pod.uid, "annotations": {ANNOTATION: report(containers)}}}
 
 
+@remember(entries=512, longest=1024)  # the pods of a workload have the same containers
 def compute_container_hash(name: str, image: str) -> int:
     """Return the hash that kubelets since Kubernetes 1.31 compute. When it changes, they recreate the container."""
     return hash_bytes(encode_go_json({"image": image, "name": name}).encode())

@@ -357,8 +357,8 @@ def explain_pause(policy: JobPolicy, run: JobRun, *, field: str, now: Instant) -
         return paused
     ends = format_time(now + left)
     if left > 0:
-        words = f"{paused.message}; its deadline continues, so it ends immediately if it is resumed after {ends} ({field})"
-        return Reason(Code.PAUSED, words, paused.remedy)
+        end = f"its deadline continues, so it ends immediately if it is resumed after {ends} ({field})"
+        return Reason(Code.PAUSED, f"{paused.message}; {end}", paused.remedy)
     return Reason(
         Code.PAUSED,
         f"{paused.message}, and its deadline passed at {ends}: it ends as soon as it is resumed",
