@@ -21,7 +21,7 @@ from pykruise.kube.admission import (
 from pykruise.kube.control.offload import Aside
 from pykruise.kube.errors import Cause, ErrorStatus, StatusDetails
 from pykruise.kube.resources import CONFIG_MAPS, PODS
-from pykruise.kube.webhooks.reviews import LONG_AT_ONCE, LONG_REVIEW, ReviewDispatcher
+from pykruise.kube.webhooks.reviews import LONG_AT_ONCE, LONG_REVIEW, ReviewDispatcher, decode_review
 from support.cloneset_builder import cloneset
 from support.reviews import Reply, posted, read, request
 
@@ -50,6 +50,38 @@ class RecordingReviewer:
     async def __call__(self, asked: AdmissionRequest) -> AdmissionAnswer:
         self.asked.append(asked)
         return ALLOWED
+
+
+def test_every_field_of_a_review_is_read() -> None:
+    asked = AdmissionRequest(
+        uid="review-1",
+        operation="UPDATE",
+        resource=PODS,
+        subresource="status",
+        namespace="shop",
+        name="web-1",
+        username="jane",
+        groups=("ops", "system:authenticated"),
+        extra={"authentication.kubernetes.io/node-name": ["node-1"]},
+        object={"metadata": {"name": "web-1"}, "status": {"phase": "Running"}},
+        old_object={"metadata": {"name": "web-1"}},
+        dry_run=True,
+        options={"kind": "UpdateOptions", "fieldManager": "kubectl"},
+    )
+    body = posted(asked)
+    assert decode_review(body).request == msgspec.structs.replace(asked, size=len(body))
+    # Only the dispatcher knows what the API server serves. A new field of the request must be read too.
+    unset = {
+        field.name for field in msgspec.structs.fields(asked) if getattr(asked, field.name) == field.default
+    }
+    assert unset == {"served", "size"}
+
+
+def test_a_user_without_groups_is_read() -> None:
+    body = orjson.loads(posted(request(PODS, {"metadata": {"name": "web-1"}})))
+    body["request"]["userInfo"] = {"username": "jane", "groups": None, "extra": None}
+    asked = decode_review(orjson.dumps(body)).request
+    assert (asked.username, asked.groups, asked.extra) == ("jane", (), {})
 
 
 async def reply(

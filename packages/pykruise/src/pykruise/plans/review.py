@@ -121,7 +121,12 @@ def make_live_lookups(
             "version": resource.version,
             "resource": resource.plural,
         }
-        spec = {"user": request.username, "groups": list(request.groups), "resourceAttributes": attributes}
+        spec = {
+            "user": request.username,
+            "groups": list(request.groups),
+            "extra": {key: list(values) for key, values in request.extra.items()},
+            "resourceAttributes": attributes,
+        }
         asked = {
             "apiVersion": SUBJECT_ACCESS_REVIEWS.api_version,
             "kind": SUBJECT_ACCESS_REVIEWS.kind,

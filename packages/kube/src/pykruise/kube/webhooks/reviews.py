@@ -94,6 +94,8 @@ class _GroupVersionResource(msgspec.Struct):
 
 class _User(msgspec.Struct):
     username: str = ""
+    groups: tuple[str, ...] | None = ()
+    extra: dict[str, list[str]] | None = None
 
 
 class _Request(msgspec.Struct, rename="camel"):
@@ -156,6 +158,8 @@ def decode_review(body: bytes) -> Review:
             namespace=asked.namespace,
             name=asked.name,
             username=asked.user_info.username,
+            groups=asked.user_info.groups or (),
+            extra=asked.user_info.extra or {},
             object=_parse_document(asked.object, "request.object"),
             old_object=_parse_document(asked.old_object, "request.oldObject"),
             options=(options := _parse_document(asked.options, "request.options")),
