@@ -44,7 +44,10 @@ class _Kept(msgspec.Struct, frozen=True):
 
 
 class Keyring:
-    """Credentials for pulls. `providers` return the node's own credentials, which are tried after those of secrets."""
+    """Credentials for pulls, from secrets and from `providers`, which return the node's own credentials.
+
+    Of two matches with the same length, the credential of the secret is tried first.
+    """
 
     def __init__(
         self, client: Client, *, clock: Clock, rng: random.Random, providers: Sequence[Provider] = ()
