@@ -607,7 +607,7 @@ _PERSISTENT_POD_STATE: Final = _differences_of(
     (
         "pods get an empty preferred scheduling term",
         "the empty term is left out",
-        "an empty term matches no node",
+        "an empty term has no effect",
     ),
     (
         "`ordinals.start` is ignored: the record of a recreated pod is dropped",

@@ -79,8 +79,8 @@ def plan_site(snapshot: Snapshot) -> Plan:
 
 
 def name_taken(site: DocumentView, resource: Resource, stored: DocumentView) -> Plan:
-    """A plan that leaves an object of another owner as it is."""
-    message = f"{resource.kind} {stored.name} belongs to another owner"
+    """A plan that leaves an object that the Site does not own as it is."""
+    message = f"{resource.kind} {stored.name} exists, and the Site {site.name} does not own it"
     reason = Reason("NameTaken", message, f"delete it, or give the Site {site.name} another name")
     note = Note(reason=reason.code, message=reason.full_message, warning=True, again_after_s=300.0)
     return Plan(status=status_of(site, ready=0, problem=reason.full_message), waiting=reason, notes=(note,))

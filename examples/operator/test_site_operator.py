@@ -57,12 +57,12 @@ def test_another_page_is_written_and_rolled_out():
     assert deployment.body["spec"]["template"]["metadata"]["annotations"][DIGEST] != before
 
 
-def test_a_config_map_of_another_owner_is_not_changed():
+def test_a_config_map_that_the_site_does_not_own_is_not_changed():
     foreign = view({"metadata": {"name": "hello-page"}})
     plan = planned(site(), page=foreign)
     assert list(plan.steps) == []
     assert plan.waiting.code == "NameTaken"
-    assert "belongs to another owner" in plan.status["problem"]
+    assert "ConfigMap hello-page exists, and the Site hello does not own it" in plan.status["problem"]
 
 
 def test_a_terminating_site_gets_no_new_objects():

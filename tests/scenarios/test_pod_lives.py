@@ -32,8 +32,6 @@ NODE = "node-3"
 GATE = "example.com/connected"
 
 KNOWN: Mapping[str, str] = {
-    "*: settled/*/isObserved": "Pods of the sandbox have no generation.",
-    "*: settled/*/fields/observedGeneration": "Pods of the sandbox have no generation.",
     "*: settled/*/fields/resources": "Resources of the whole pod are not reported.",
     "*: settled/*/fields/allocatedResources": "Resources of the whole pod are not reported.",
     "*: settled/*/containers/*/resources": "Resources of ended containers are not reported.",
@@ -50,6 +48,8 @@ KNOWN: Mapping[str, str] = {
 
 KNOWN_OF: Mapping[str, Mapping[str, str]] = {
     "1.32": {
+        "*: settled/*/isObserved": "Pods have a generation since 1.33.",
+        "*: settled/*/fields/observedGeneration": "Pods have a generation since 1.33.",
         "one_that_is_resized: settled/*/containers/main/allocatedResources": "Reported since 1.33.",
         "one_that_is_resized: values/conditions.PodResizeInProgress": "A condition since 1.33.",
     },

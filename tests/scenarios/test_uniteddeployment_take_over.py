@@ -23,7 +23,7 @@ from pykruise.kinds.uniteddeployment.workloads import (
     TEMPLATES,
 )
 from pykruise.kube.client.metered import MeteredTransport
-from pykruise.kube.resources import CONTROLLER_REVISIONS
+from pykruise.kube.resources import CONTROLLER_REVISIONS, PODS
 from pykruise.kube.values.owners import build_owner_reference
 from pykruise.pods.workload.revisions import hash_revision
 from support.daemonsets import Pool
@@ -219,3 +219,47 @@ def test_the_bytes_of_a_revision_are_those_of_a_typed_client() -> None:
         '"template":{"metadata":{"creationTimestamp":null,"labels":{"app":"web"}},"spec":{"containers":'
         '[{"image":"nginx:1","name":"main","resources":{}}]}},"updateStrategy":{}}}}}}'
     )
+
+
+def restorable(item: Object) -> Object:
+    """The object as a backup tool restores it: without UID, owners and status."""
+    kept = {key: item["metadata"].get(key) or {} for key in ("name", "labels", "annotations")}
+    return {key: value for key, value in item.items() if key != "status"} | {"metadata": kept}
+
+
+@pytest.mark.parametrize("united", ALL_TEMPLATES, indirect=True)
+async def test_workloads_that_were_restored_before_their_united_deployment_are_adopted(
+    stage: Stage, united: United
+) -> None:
+    """uniteddeployment case 25: docs/operations.md describes backups"""
+    # given
+    resource = TEMPLATES[united.template]
+    await stage.start_manager()
+    await united.create(replicas=5)
+    await united.settled(a=2, b=3)
+    workloads = {item["metadata"]["name"]: restorable(item) for item in await stage.stored(resource)}
+    owner = restorable(await united.get())
+    await stage.delete(NAME, resource=UNITED_DEPLOYMENTS)
+
+    async def is_empty() -> bool:
+        kinds = (UNITED_DEPLOYMENTS, resource, CONTROLLER_REVISIONS, PODS)
+        return not any([await stage.stored(kind) for kind in kinds])
+
+    await stage.until(is_empty)
+    for workload in workloads.values():
+        await stage.create(workload, resource=resource)
+    await stage.until(lambda: _has_pods(united, 5))
+    pods = {pod.uid for pod in await united.pods()}
+    # when
+    await stage.create(owner, resource=UNITED_DEPLOYMENTS)
+    await united.settled(a=2, b=3)
+    await asyncio.sleep(5)
+    # then
+    stored = await stage.stored(resource)
+    assert {item["metadata"]["name"] for item in stored} == set(workloads)
+    assert all(item["metadata"]["ownerReferences"][0]["name"] == NAME for item in stored)
+    assert {pod.uid for pod in await united.pods()} == pods
+
+
+async def _has_pods(united: United, count: int) -> bool:
+    return len(await united.pods()) == count

@@ -44,8 +44,9 @@ class _Kept(msgspec.Struct, frozen=True):
 
 
 class Keyring:
-    """Credentials for pulls. `providers` return the node's own credentials. Of two matches with the same length, the
-    credential of a secret is tried before a credential of the node.
+    """Credentials for pulls, from secrets and from `providers`, which return the node's own credentials.
+
+    Of two matches with the same length, the credential of the secret is tried first.
     """
 
     def __init__(

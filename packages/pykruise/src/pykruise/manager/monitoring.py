@@ -555,7 +555,7 @@ def build_board() -> Document:
     return {
         "uid": "kruise",
         "title": "OpenKruise workloads",
-        "description": "Rollouts, jobs and the manager of pykruise. All rows except the last need --state-metrics.",
+        "description": "Rollouts, jobs and pykruise's manager. Panels about the state of objects need --state-metrics.",
         "tags": ["kubernetes", "kruise"],
         "schemaVersion": 39,
         "refresh": "30s",

@@ -184,7 +184,10 @@ def _record_selector(revision: RevisionView, selector: Mapping[str, Any]) -> Cha
     """Return the write that records the selector in a revision of another manager."""
     body = {"metadata": {"annotations": record_of(selector)}}
     return _patch_revision(
-        revision, body, PatchType.MERGE, because="it records the selector that manages the pods"
+        revision,
+        body,
+        PatchType.MERGE,
+        because="it records spec.selector, so that a later change of the selector is noticed",
     )
 
 

@@ -5,8 +5,8 @@ Snapshot ──▶ plan_workload(frame, snapshot) ──▶ Plan
 
 truncate_history(), requeue_after(), build_changed_status(), choose_update_revision() ──▶ shared parts of the phases
 
-Pure. A kind provides its own parts: the status in each of these cases, and its phases. If the stored selector
-is not the one that manages the pods, the selector guard allows only a write of the status
+Pure. A kind provides its own parts: the status in each of these cases, and its phases. If spec.selector is not the
+selector with which the pods were created, the selector guard allows only a write of the status
 (pods/workload/selector_guard.py).
 """
 

@@ -192,7 +192,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.INVALID_SPEC: Meaning("a stored field has a value that admission would have rejected", _CORRECT),
     Code.SELECTING_ALL: Meaning("the selector is empty and would match every pod", _CORRECT),
     Code.SELECTOR_CHANGED: Meaning(
-        "spec.selector differs from the selector by which the pods are managed; the manager changes nothing",
+        "spec.selector differs from the selector with which the pods were created; the manager changes nothing",
         "restore the old selector",
     ),
     Code.TERMINATING_OBJECT: Meaning("the object is being deleted", moves_in_s=AS_ASKED),

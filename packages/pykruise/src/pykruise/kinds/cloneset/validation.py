@@ -89,7 +89,7 @@ def errors_of(
     managed: Mapping[str, Any] | None = None,
 ) -> list[Cause]:
     """Find all field errors of a document whose typed spec is `spec`. `old` is the stored document on an update.
-    `managed` is the selector of the revision from which the pods were created, if it was looked up.
+    `managed` is the selector that the newest revision records, if it was looked up.
 
     If the document has no selector or template, `spec` contains a placeholder for it.
     """

@@ -82,8 +82,8 @@ def errors_of(
 ) -> list[Cause]:
     """Return all field errors of a document whose typed spec is `spec`.
 
-    `old` is the stored document on an update. `managed` is the selector of the revision from which the pods were
-    created, if it was looked up.
+    `old` is the stored document on an update. `managed` is the selector that the newest revision records, if it was
+    looked up.
 
     If the document has no selector or template, `spec` contains a placeholder for it. An unchanged spec is not checked
     again: otherwise, clients could not remove the finalizers of an object whose stored spec is invalid.

@@ -34,7 +34,7 @@ def inject(pod: Document, state: StateView) -> Document | None:
 
 
 def _build_preferred_terms(state: StateView, labels: Mapping[str, str]) -> list[Document]:
-    """Return a term for each preference with recorded labels. Empty terms are left out, because they match no node."""
+    """Return a term for each preference with recorded labels. Empty terms are left out, because they have no effect."""
     terms: list[Document] = []
     for preferred_topology in (
         state.spec.preferred_persistent_topology if state.spec is not None else None

@@ -51,7 +51,7 @@ ALL: Final = "100%"
 
 
 class ChosenPods(msgspec.Struct, frozen=True, kw_only=True):
-    """Pods to upgrade in this round."""
+    """Pods to upgrade in this reconcile."""
 
     pods: Sequence[ManagedPod] = ()
     stuck: Sequence[ManagedPod] = ()

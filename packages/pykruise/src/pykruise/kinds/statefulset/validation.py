@@ -101,7 +101,7 @@ def errors_of(
     managed: Mapping[str, Any] | None = None,
 ) -> list[Cause]:
     """Find all field errors of a document whose spec was parsed as `spec`. `old` is the stored document on an update.
-    `managed` is the selector that manages the pods, if it was looked up.
+    `managed` is the selector that the newest revision records, if it was looked up.
 
     When the document's spec lacks a selector or template, `spec` contains a placeholder.
     """

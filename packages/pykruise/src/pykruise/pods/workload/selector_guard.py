@@ -1,4 +1,4 @@
-"""Selector guard: an owner must not act when its stored selector is not the one that manages its pods.
+"""Selector guard: an owner must not act when spec.selector is not the selector with which its pods were created.
 
 spec.selector + the owner's revisions and pods ──▶ check_selector() ──▶ Managed  : continue
                                                                    └─▶ Mismatch : change nothing, report it
@@ -7,8 +7,9 @@ is_guarded(), find_managed_selector() ──▶ the only selector to which admis
 
 Pure; serves every kind that has pods and a selector. The webhook forbids changes of `spec.selector`, but a stored
 selector can still change when no webhook is called (an outage, a restored etcd, a direct write). A controller that
-followed the change would orphan all its pods and create a second set of pods. Revisions therefore record the selector
-with which pods are managed, so that it survives a restart.
+followed the change would orphan all its pods and create a second set of pods. Each revision therefore records the
+selector that the owner has when the revision is stored, so that the selector survives a restart. The selector in the
+newest record is the managed selector.
 """
 
 import json
@@ -35,7 +36,7 @@ LOOK_AGAIN_S: Final = 600.0
 
 
 class Managed(msgspec.Struct, frozen=True, kw_only=True):
-    """The stored selector is the one with which pods are managed."""
+    """The stored selector is the managed selector."""
 
     unrecorded: RevisionView | None = None
     """The newest revision of an owner without any record; it must get the record."""
@@ -62,7 +63,9 @@ class Mismatch(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def reason(self) -> Reason:
         """Reason for which a pod is not changed."""
-        return Reason(Code.SELECTOR_CHANGED, "spec.selector differs from the selector that manages its pods")
+        return Reason(
+            Code.SELECTOR_CHANGED, "spec.selector differs from the selector with which its pods were created"
+        )
 
 
 def encode_selector(selector: Mapping[str, Any]) -> str:
@@ -90,7 +93,7 @@ def encode_selector(selector: Mapping[str, Any]) -> str:
 
 
 def record_of(selector: Mapping[str, Any]) -> dict[str, str]:
-    """Annotation of a revision that records the selector with which its pods are managed."""
+    """Annotation of a revision that records the selector of its owner."""
     return {keys.MANAGED_SELECTOR_ANNOTATION: encode_selector(selector)}
 
 
