@@ -2,14 +2,20 @@
 
 server, environment ──▶ find_proxy() ──▶ the proxy's URL, or empty
 
-Pure.
+Pure. The rules of NO_PROXY are those of golang.org/x/net/http/httpproxy.
 """
 
 import ipaddress
 from collections.abc import Mapping
+from typing import Final
 from urllib.parse import SplitResult
 
 __all__ = ["find_proxy"]
+
+_Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+_Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+_PORTS: Final = {"http": 80, "https": 443}
 
 
 def find_proxy(environ: Mapping[str, str], server: SplitResult) -> str:
@@ -24,20 +30,46 @@ def find_proxy(environ: Mapping[str, str], server: SplitResult) -> str:
     name = f"{server.scheme}_proxy"
     proxy = environ.get(name.upper()) or environ.get(name) or ""
     exempt = environ.get("NO_PROXY") or environ.get("no_proxy") or ""
-    if proxy and any(_is_exempt(host, address, rule.strip().lower()) for rule in exempt.split(",")):
+    if not proxy:
         return ""
-    return proxy if not proxy or "://" in proxy else f"http://{proxy}"
+    port = str(_PORTS.get(server.scheme, "") if server.port is None else server.port)
+    if any(_is_exempt(host, address, port, rule.strip().lower()) for rule in exempt.split(",")):
+        return ""
+    return proxy if "://" in proxy else f"http://{proxy}"
 
 
-def _is_exempt(host: str, address: ipaddress.IPv4Address | ipaddress.IPv6Address | None, rule: str) -> bool:
+def _is_exempt(host: str, address: _Address | None, port: str, rule: str) -> bool:
+    """Whether a rule of NO_PROXY exempts this server. `foo.com` includes foo.com and its subdomains, `.foo.com` and
+    `*.foo.com` only the subdomains. A rule with a port exempts only this port.
+    """
     if rule == "*":
         return True
-    if not rule:
+    name, rule_port = _split_port(rule)
+    if not name or rule_port not in ("", port):
         return False
-    if address is not None:
-        try:
-            return address in ipaddress.ip_network(rule, strict=False)
-        except ValueError:
-            return False
-    domain = rule.lstrip("*").lstrip(".")
-    return host.endswith(f".{domain}") or (host == domain and not rule.startswith("."))
+    network = _parse_network(name)
+    if address is not None or network is not None:
+        return address is not None and network is not None and address in network
+    if name.startswith("*."):
+        name = name[1:]
+    if name.startswith("."):
+        return host.endswith(name)
+    return host == name or host.endswith(f".{name}")
+
+
+def _split_port(rule: str) -> tuple[str, str]:
+    """Return the host and the port of a rule; without a port, the whole rule and an empty string."""
+    host, colon, port = rule.rpartition(":")
+    if host.startswith("[") and host.endswith("]"):
+        return host[1:-1], port
+    if not colon or ":" in host or "/" in rule:
+        return rule, ""
+    return host, port
+
+
+def _parse_network(name: str) -> _Network | None:
+    """Return the network of a CIDR, or the network that contains only this address; None: a domain."""
+    try:
+        return ipaddress.ip_network(name, strict=False)
+    except ValueError:
+        return None
