@@ -322,6 +322,7 @@ def test_a_path_may_contain_what_separates_paths_in_the_environment(tmp_path: Pa
         ("https://10.1.2.3:6443", "10.1.2.3:6443", ""),
         ("https://10.1.2.3:6443", "10.1.2.3:443", "http://proxy:3128"),
         ("https://10.1.2.3:6443", "10.0.0.0/8:6443", "http://proxy:3128"),
+        ("https://10.1.2.3:6443", "10.0.0.0/255.0.0.0", "http://proxy:3128"),
         ("https://10.1.2.3:6443", "3,.2.3", "http://proxy:3128"),
         ("https://api.10.1.2.3", "10.1.2.3", "http://proxy:3128"),
         ("https://[fd00::1]:6443", "fd00::/8", ""),

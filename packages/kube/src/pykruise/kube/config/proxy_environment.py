@@ -68,7 +68,11 @@ def _split_port(rule: str) -> tuple[str, str]:
 
 
 def _parse_network(name: str) -> _Network | None:
-    """Return the network of a CIDR, or the network that contains only this address; None: a domain."""
+    """Return the network of a CIDR, or the network that contains only this address; None: a domain. Go programs ignore
+    a rule with a netmask such as `10.0.0.0/255.0.0.0`.
+    """
+    if "." in name.partition("/")[2]:
+        return None
     try:
         return ipaddress.ip_network(name, strict=False)
     except ValueError:
