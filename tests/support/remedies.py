@@ -1156,7 +1156,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"set spec\S+podUpdatePolicy to InPlaceIfPossible, or undo the change", (undo_the_change,)),
     (r"lower (?P<path>spec[.\w]+) to continue", (to_zero,)),
     (
-        r"kubectl delete pod (?P<names>\S+) -n \S+: a pod of the newest revision replaces this pod",
+        r"kubectl delete pod (?P<names>\S+) -n \S+: a pod of the newest revision replaces this pod( immediately)?",
         (delete_pods,),
     ),
     (

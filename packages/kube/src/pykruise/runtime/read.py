@@ -3,8 +3,8 @@
 Sources (caches)  ─┐
 Listed (one list) ─┴─▶ Read ──▶ a kind's `snapshot(view, read)` ──▶ Snapshot ──▶ plan
 
-Reading a view costs no request. `live` is a client for objects that no cache has. A memory lives as long as its
-object: `Memories` belongs to the reconciler, which deletes it with the object.
+Reading a view costs no request. `live` is a client for objects that no cache has. The reconciler owns the `Memories`.
+When an object is deleted, the reconciler deletes the memory of this object.
 """
 
 import random
@@ -66,7 +66,7 @@ class Mirrors:
         return self._mirrors[views]
 
     def is_read(self, views: Views[Any]) -> bool:
-        """Whether these settings include the resource in the reads, and it has been read."""
+        """Whether the kind reads this resource under the manager's settings, and its objects have been read."""
         mirror = self._mirrors.get(views)
         return mirror is not None and mirror.synced
 
@@ -195,7 +195,7 @@ class Read(Mirrors, Generic[C]):
 
 
 class Around(Mirrors, Generic[C]):
-    """Lookups of a wake, in addition to the event itself."""
+    """Lookups that a wake (the rule that finds the keys which an event enqueues) may make, besides the event."""
 
     def __init__(
         self,

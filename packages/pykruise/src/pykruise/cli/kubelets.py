@@ -70,7 +70,8 @@ class KubeletsOptions(msgspec.Struct, frozen=True, kw_only=True):
 async def run_kubelets(options: KubeletsOptions, *, kubeconfig: Path | None, context: str | None) -> None:
     """Run until SIGINT or SIGTERM, then finish pending writes. The nodes stay registered.
 
-    Raises CommandError when the cluster rejects the credentials, and the errors of `kube.config.load`.
+    Raises CommandError if the file of failure rules is invalid, or if the request for the nodes fails (for example
+    because this user cannot list nodes), and the errors of `kube.config.kubeconfig.load`.
     """
     try:
         rules = read_rules(options.failures) if options.failures else ()
@@ -133,7 +134,7 @@ async def _serve(
             await recorder.flush(timeout_s=1.0)
             await running
         for part in (running, telling):
-            if part.done():  # a bug: raises the error that ended the task
+            if part.done():  # raises the error, if an error ended the task
                 await part
     finally:
         for task in (running, telling, greeting, stopping):

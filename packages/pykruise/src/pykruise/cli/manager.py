@@ -61,8 +61,8 @@ def read_flags(argv: Sequence[str]) -> Parsed:
 async def run_manager(parsed: Parsed) -> None:
     """Run until SIGINT or SIGTERM, then finish pending writes.
 
-    Raises CommandError when the cluster rejects the credentials, and the errors of `kube.config.load` for an invalid
-    configuration.
+    Raises CommandError when the cluster rejects a request without which the manager cannot work, and the errors of
+    `kube.config.kubeconfig.load` for an invalid configuration.
     """
     kubeconfig = Path(parsed.kubeconfig) if parsed.kubeconfig else None
     connection = await load(kubeconfig, context=parsed.context or None)

@@ -5,8 +5,8 @@ status, fields         ──▶ format_status_line(), format_field_lines()   �
 
 Any part of a head may come from a user: the path and headers of a probe, or a warning that repeats a field of an
 object. A character that ends a line or a word would turn the head into other requests, so this module raises an error
-that names the character. Callers that must respond nevertheless use `replace_controls` first. A test looks for line
-ends in all other modules. Pure.
+that names the part of the head and the rule that it breaks. Callers that must respond nevertheless use
+`replace_controls` first. A test looks for line ends in all other modules. Pure.
 """
 
 import re
@@ -88,7 +88,9 @@ def encode_percent(text: str) -> str:
 
 
 def replace_controls(text: str) -> str:
-    """Return a header's value with spaces for control characters, as Go's servers write it."""
+    """Return a header's value with a space in place of each control character except the tab. Go's servers replace only
+    line ends.
+    """
     return _CONTROLS.sub(" ", text)
 
 

@@ -2,8 +2,9 @@
 
 Snapshot ──▶ history ▸ due times ▸ concurrency policy ▸ creation of a child ──▶ Plan
 
-Pure. A tick is a time of the schedule. The name of a child contains its tick, and the last served tick never decreases.
-So no tick is served twice, even if a manager is killed, children are deleted, or clocks are set back.
+Pure. A tick is a time of the schedule. It is served when its child is created. The name of a child contains its tick,
+and the last served tick never decreases. So no tick is served twice, even if a manager is killed, children are deleted,
+or clocks are set back.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -35,15 +35,15 @@ def _format_line(document: Mapping[str, Any], progress: Progress) -> str:
 
 
 def _read_last_time(document: Mapping[str, Any]) -> float | None:
-    """Return the last served time of the schedule, from the status; None if there is none."""
+    """Return the last scheduled time from the status (lastScheduleTime); None if there is none."""
     last = get_path(document, "status", "lastScheduleTime")
     return parse_time(last) if last else None
 
 
 def _find_next_time(document: Mapping[str, Any]) -> float | None:
-    """Return the first time of the schedule after the last served time, the creation and the last change of the
-    schedule. If this time is in the past, its run is due or was missed. None if the AdvancedCronJob is paused, or if
-    its schedule is unreadable or has no next time.
+    """Return the first time of the schedule that is later than the last scheduled time, the creation and the last
+    change of the schedule. If this time is in the past, its run is due or was missed. None if the AdvancedCronJob is
+    paused, or if its schedule is unreadable or has no next time.
     """
     from pykruise.kube.values.cron import ScheduleError, parse_schedule
 

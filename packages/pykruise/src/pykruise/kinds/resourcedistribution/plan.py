@@ -209,7 +209,9 @@ def _wait_for_deletion(
 
 
 def _explain_taken_name(what: str, copy: CopyView) -> Reason:
-    """Reason for a namespace in which an object that this distribution does not own has the copy's name."""
+    """Explain why a namespace gets no copy: another object already has the copy's name, and this distribution does not
+    own that object.
+    """
     owner = copy.controller
     if owner is None:
         message = f"{what} exists, and this distribution did not create it"

@@ -35,7 +35,9 @@ def explain_older_pod(ws: StatefulSetWorkingSet, slot: Slot, never_ready: NeverR
     instead = f"{delete}: a pod of the newest revision replaces this pod"
     if replaced := never_ready.explain(pod):
         return Reason(
-            Code.OLDER_REVISION, replaced, f"no action is needed: it is replaced automatically; or {instead}"
+            Code.OLDER_REVISION,
+            replaced,
+            f"no action is needed: the manager replaces the pod automatically; or {instead} immediately",
         )
     option = REPLACE_NEVER_READY.annotation
     if never_ready.is_on and not pod.is_never_ready:

@@ -86,8 +86,8 @@ class _SlotUpdates:
         self._clock = clock
         self._fresh_id = fresh_id
         self._seen_going: dict[str, frozenset[tuple[str, str]]] = {}
-        """Pods with an admitted deletion that are known to terminate, each with the recorded time, by uid of the
-        WorkloadSpread.
+        """For each WorkloadSpread, by uid: the pods in `deletingPods` that a read has shown to terminate, each with its
+        time in `deletingPods`.
         """
 
     async def find_newest(self, key: Key) -> SpreadView | None:
@@ -114,9 +114,7 @@ class _SlotUpdates:
         return await self._apply_batch(view, batch, going) or None
 
     async def _find_terminating(self, view: SpreadView, batch: Sequence[_SlotRequest]) -> Collection[str]:
-        """Return the pods with an admitted deletion that are known to terminate. A pod is read only if its slot is
-        needed.
-        """
+        """Return the pods in `deletingPods` that are known to terminate. A pod is read only if its slot is needed."""
         takes = Counter(request.version for request in batch if not request.subset)
         noted = {
             pod

@@ -74,7 +74,7 @@ class Grouped(msgspec.Struct, frozen=True, kw_only=True):
             yield from subsets.get(subset, ())
 
 
-GOES_FIRST: Final = "no action is needed: it is deleted first at the next scale-down"
+GOES_FIRST: Final = "no action is needed: the pod is deleted first at the next scale-down"
 PLACED_ANEW: Final = (
     f"{GOES_FIRST}; or delete such pods {ONE_AT_A_TIME}, so that new pods are assigned to subsets"
 )

@@ -239,7 +239,7 @@ def _check_host_ports(facts: _PodFacts) -> _Violation | None:
 
 
 def _check_hosts(facts: _PodFacts) -> _Violation | None:
-    """Check that probes and hooks name no host, which is forbidden since v1.34."""
+    """Check that no probe and no hook names a host: v1.34 and later forbid hosts."""
     if facts.minor < 34:
         return None
     hosts = {each["name"]: set(_list_hosts(each)) for each in facts.containers}
