@@ -61,11 +61,11 @@ def is_schedulable(entry: SubsetStatus) -> bool:
 def find_unconfirmed_deletions(
     entries: Sequence[SubsetStatus], *, wanted: int, going: Collection[str]
 ) -> Iterable[tuple[Sequence[str], int]]:
-    """Yield, for each subset, the pods whose deletion was admitted but that are not known to terminate, and the number
-    of these pods that must terminate so that `wanted` slots are free.
+    """Yield, for each subset, the pods in `deletingPods` that are not known to terminate, and the number of these pods
+    that must terminate so that `wanted` slots are free.
 
-    A subset is left out if it has no free slot, or if its certainly free slots and those of the subsets before it are
-    enough. `going`: pods that are known to terminate.
+    A subset is left out if it has no free slot, or if the slots that are certainly free, in this subset and in the
+    subsets before it, are enough. `going`: pods that are known to terminate.
     """
     for entry in entries:
         if not is_schedulable(entry):
@@ -89,8 +89,8 @@ def allocate_slot(
 ) -> Allocated:
     """Allocate a slot of the first subset that has a free slot. A pod that already has a slot gets the same slot again.
 
-    `going`: names of the pods with an admitted deletion that are known to terminate. The slots of other pods with an
-    admitted deletion are not free. None: all pods with an admitted deletion count as terminating.
+    `going`: names of the pods in `deletingPods` that are known to terminate. The slots of the other pods in
+    `deletingPods` are not free. None: all pods in `deletingPods` count as terminating.
     """
     if pod_name:
         for entry in entries:
