@@ -833,6 +833,11 @@ _BROADCAST_JOB: Final = _differences_of(
         "nodes can be removed during the job",
     ),
     (
+        "after a job has completed, a second pod on a node, or a pod on a node that no longer fits, keeps running",
+        "it is deleted, and the event `SuccessfulDelete` names the reason",
+        "a completed job leaves no pod running",
+    ),
+    (
         "`nodeName` in the template is overwritten",
         "the job runs only on that node",
         "the template has an effect",
@@ -1090,6 +1095,12 @@ _CONTAINER_RECREATE_REQUEST: Final = _differences_of(
         "the start time decides which containers are new",
         "the id and the restart count decide",
         "clocks of nodes differ",
+    ),
+    (
+        "`isKilled` is true also for a container that restarted without a kill, so `forceRecreate` does not stop "
+        "this container",
+        "only a kill sets `isKilled`, and `forceRecreate` stops the container",
+        "the field is true, and each container is stopped once, as requested",
     ),
     (
         "`minStartedSeconds` and `ttlSecondsAfterFinished` below 0 are accepted in v1alpha1",

@@ -22,6 +22,7 @@ from pykruise.kinds.uniteddeployment.workloads import DEPLOYMENT as DEPLOYMENT_T
 from pykruise.kube.documents import decode
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import (
+    CONFIG_MAPS,
     CUSTOM_RESOURCE_DEFINITIONS,
     DEPLOYMENTS,
     NAMESPACES,
@@ -213,6 +214,18 @@ async def test_variables_are_listed_and_tried_without_a_write(stage: Stage) -> N
     )
     assert await kruise.says("set", "env", "clone/web", "A=1") == ""
     assert (await stage.get("web"))["metadata"]["generation"] == version
+
+
+async def test_the_prefix_is_put_before_arguments_and_imported_names(stage: Stage) -> None:
+    # given
+    kruise = await started(stage)
+    settings = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"k": "1"}}
+    await stage.create(settings, resource=CONFIG_MAPS)
+    # when
+    await kruise.says("set", "env", "clone/web", "A=1", "--from=configmap/c", "--prefix=P_")
+    # then
+    (container,) = (await stage.get("web"))["spec"]["template"]["spec"]["containers"]
+    assert [variable["name"] for variable in container["env"]] == ["P_A", "P_K"]
 
 
 async def test_chosen_pods_are_deleted_by_one_update(stage: Stage) -> None:

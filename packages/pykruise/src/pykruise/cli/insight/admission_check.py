@@ -1,6 +1,6 @@
 """Admission's response to a manifest, and the fields that admission would change.
 
-manifest ──dry run──▶ ask_admission() ──▶ Verdict      spec now, spec wanted ──▶ list_changed_paths()
+manifest ──dry run──▶ ask_admission() ──▶ AdmissionVerdict      spec now, spec wanted ──▶ list_changed_paths()
     ──▶ lines for people
 """
 

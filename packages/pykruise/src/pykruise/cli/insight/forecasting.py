@@ -1,6 +1,6 @@
 """Forecast of applying a manifest: admission, then the rollout, simulated in a copy of the cluster's state.
 
-Client ──look()──▶ Sight ──▶ World (a copy) ──▶ play() ──▶ Played
+Client ──look()──▶ Sight ──▶ PlayWorld (a copy) ──▶ play() ──▶ Played
 apply_document(live, manifest) ──dry run──▶ response of admission ──▶ Forecast
 
 The copy has the real pods with their UIDs, times and status, and the real manager works in it. So the order, the

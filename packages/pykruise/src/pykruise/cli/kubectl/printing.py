@@ -1,7 +1,7 @@
 """Output formats of `-o`: json, yaml, kyaml, name, jsonpath, go-template. Without `-o` the output is one line such as
 `deployment.apps/web paused`.
 
-Call, operation ──▶ printer_of() ──▶ Printer.show(info)
+Call, operation ──▶ printer_of() ──▶ Printer.format_object(info)
 
 YAML has kubectl's style. JSON and kyaml keep the API server's key order; YAML sorts the keys.
 """
