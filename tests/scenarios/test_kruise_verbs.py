@@ -130,6 +130,21 @@ async def test_an_object_of_v1alpha1_is_worked_on_as_well(stage: Stage) -> None:
     assert (await stage.get("web"))["spec"]["updateStrategy"]["rollingUpdate"]["partition"] == "30%"
 
 
+async def test_detail_names_the_updated_pods_if_the_status_names_the_update_revision(stage: Stage) -> None:
+    # given a CloneSet, and a Deployment, whose status names no revision
+    kruise = await started(stage, cloneset(replicas=1))
+    (pod,) = await stage.pods()
+    flat = {**cloneset("flat", replicas=0), "apiVersion": "apps/v1", "kind": "Deployment"}
+    await stage.create(flat, resource=DEPLOYMENTS)
+    # when
+    detailed = await kruise.says("rollout", "status", "clone/web", "--detail")
+    plain = (await kruise.run("rollout", "status", "deploy/flat", "-w=false", "--detail")).out
+    # then
+    assert f"Updated ready pods: [{pod.name}], Updated not ready pods: []" in detailed
+    assert plain
+    assert "Updated ready pods" not in plain
+
+
 async def test_rollout_status_ends_with_the_reason_and_the_way_back(stage: Stage) -> None:
     """cli cases 8, 9: an image that there is not"""
     kruise = await started(stage, cloneset(replicas=5, updateStrategy=rolling(maxUnavailable=1)))
