@@ -460,7 +460,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
     ),
     Code.DEADLINE: Meaning(
         "no progress within progressDeadlineSeconds",
-        "correct what stops its pods (the other reasons name it), or raise spec.progressDeadlineSeconds",
+        "correct what stops the pods, which the other reasons name",
     ),
     Code.NOT_UPDATE: Meaning(
         "updateStrategy.type is NotUpdate",
