@@ -1097,10 +1097,10 @@ _CONTAINER_RECREATE_REQUEST: Final = _differences_of(
         "clocks of nodes differ",
     ),
     (
-        "`isKilled` is true also for a container that restarted without a kill, so `forceRecreate` does not stop "
-        "this container",
-        "only a kill sets `isKilled`, and `forceRecreate` stops the container",
-        "the field is true, and each container is stopped once, as requested",
+        "`isKilled` is also set for a container that restarts without a kill; if the agent saw that it had ended, "
+        "`forceRecreate` then does not stop it",
+        "only a kill sets `isKilled`, and `forceRecreate` stops the container when it runs again",
+        "the field is true, and `forceRecreate` has an effect",
     ),
     (
         "`minStartedSeconds` and `ttlSecondsAfterFinished` below 0 are accepted in v1alpha1",
