@@ -231,7 +231,7 @@ async def test_variables_are_listed_and_tried_without_a_write(stage: Stage) -> N
     assert (await stage.get("web"))["metadata"]["generation"] == version
 
 
-async def test_the_prefix_is_put_before_arguments_and_imported_names(stage: Stage) -> None:
+async def test_given_and_imported_variables_begin_with_the_prefix(stage: Stage) -> None:
     # given
     kruise = await started(stage)
     settings = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"k": "1"}}

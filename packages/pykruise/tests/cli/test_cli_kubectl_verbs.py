@@ -498,7 +498,7 @@ def test_keys_of_a_secret_become_variables_in_order() -> None:
     assert [entry["name"] for entry in build_references(secret, ["k-1"])] == ["K_1"]
 
 
-def test_the_prefix_is_put_before_the_names_of_all_set_variables() -> None:
+def test_the_names_of_all_set_variables_begin_with_the_prefix() -> None:
     changes = add_prefix(read_changes(["A=9", "B-"]), "P_")
     assert changes.variables == ({"name": "P_A", "value": "9"},)
     assert changes.removed == {"B"}
