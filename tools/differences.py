@@ -833,6 +833,11 @@ _BROADCAST_JOB: Final = _differences_of(
         "nodes can be removed during the job",
     ),
     (
+        "after a job has completed, a second pod on a node, or a pod on a node that no longer fits, keeps running",
+        "it is deleted, and the event `SuccessfulDelete` names the reason",
+        "a completed job leaves no pod running",
+    ),
+    (
         "`nodeName` in the template is overwritten",
         "the job runs only on that node",
         "the template has an effect",
@@ -1090,6 +1095,12 @@ _CONTAINER_RECREATE_REQUEST: Final = _differences_of(
         "the start time decides which containers are new",
         "the id and the restart count decide",
         "clocks of nodes differ",
+    ),
+    (
+        "`isKilled` is also set for a container that restarts without a kill; if the agent saw that it had ended, "
+        "`forceRecreate` then does not stop it",
+        "only a kill sets `isKilled`, and `forceRecreate` stops the container when it runs again",
+        "the field is true, and `forceRecreate` has an effect",
     ),
     (
         "`minStartedSeconds` and `ttlSecondsAfterFinished` below 0 are accepted in v1alpha1",

@@ -4,6 +4,7 @@ import stat
 from pathlib import Path
 
 import pytest
+import yaml
 
 from support.kruise import Kruise, Said
 from support.scenario import Stage, cloneset
@@ -64,6 +65,25 @@ async def test_kubectl_gets_the_pod_the_container_and_the_global_flags(stage: St
         *("--request-timeout=60s", "--stdin", "--tty"),
         *("--namespace", stage.namespace, pod.name, "--container", "agent", "--", "sh", "-c", "exit 3"),
     ]
+
+
+async def test_the_pod_of_the_object_of_a_file_is_used(stage: Stage, shell: Shell, tmp_path: Path) -> None:
+    # given
+    (pod,) = await stage.pods()
+    file = tmp_path / "web.yaml"
+    file.write_text(yaml.safe_dump(cloneset(replicas=1)))
+    # when
+    said = await shell.run("exec", "-f", str(file), "--", "ls")
+    # then
+    assert (said.code, shell.became[-5:]) == (0, [pod.name, "--container", "main", "--", "ls"])
+    # when there is no `--`, then the only argument is the command
+    said = await shell.run("exec", "-f", str(file), "ls")
+    assert "is DEPRECATED" in said.err
+    assert shell.became[-3:] == ["main", "--", "ls"]
+    # when an argument names a pod too, then it is an error
+    said = await shell.run("exec", pod.name, "-f", str(file), "--", "ls")
+    assert (said.code, shell.became) == (1, [])
+    assert "you may not specify resource arguments as well" in said.err
 
 
 async def test_the_form_without_dashes_works_and_is_noted(stage: Stage, shell: Shell) -> None:

@@ -22,6 +22,7 @@ from pykruise.kinds.uniteddeployment.workloads import DEPLOYMENT as DEPLOYMENT_T
 from pykruise.kube.documents import decode
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import (
+    CONFIG_MAPS,
     CUSTOM_RESOURCE_DEFINITIONS,
     DEPLOYMENTS,
     NAMESPACES,
@@ -129,6 +130,21 @@ async def test_an_object_of_v1alpha1_is_worked_on_as_well(stage: Stage) -> None:
     assert (await stage.get("web"))["spec"]["updateStrategy"]["rollingUpdate"]["partition"] == "30%"
 
 
+async def test_detail_names_the_updated_pods_if_the_status_names_the_update_revision(stage: Stage) -> None:
+    # given a CloneSet, and a Deployment, whose status names no revision
+    kruise = await started(stage, cloneset(replicas=1))
+    (pod,) = await stage.pods()
+    flat = {**cloneset("flat", replicas=0), "apiVersion": "apps/v1", "kind": "Deployment"}
+    await stage.create(flat, resource=DEPLOYMENTS)
+    # when
+    detailed = await kruise.says("rollout", "status", "clone/web", "--detail")
+    plain = (await kruise.run("rollout", "status", "deploy/flat", "-w=false", "--detail")).out
+    # then
+    assert f"Updated ready pods: [{pod.name}], Updated not ready pods: []" in detailed
+    assert plain
+    assert "Updated ready pods" not in plain
+
+
 async def test_rollout_status_ends_with_the_reason_and_the_way_back(stage: Stage) -> None:
     """cli cases 8, 9: an image that there is not"""
     kruise = await started(stage, cloneset(replicas=5, updateStrategy=rolling(maxUnavailable=1)))
@@ -213,6 +229,18 @@ async def test_variables_are_listed_and_tried_without_a_write(stage: Stage) -> N
     )
     assert await kruise.says("set", "env", "clone/web", "A=1") == ""
     assert (await stage.get("web"))["metadata"]["generation"] == version
+
+
+async def test_given_and_imported_variables_begin_with_the_prefix(stage: Stage) -> None:
+    # given
+    kruise = await started(stage)
+    settings = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"k": "1"}}
+    await stage.create(settings, resource=CONFIG_MAPS)
+    # when
+    await kruise.says("set", "env", "clone/web", "A=1", "--from=configmap/c", "--prefix=P_")
+    # then
+    (container,) = (await stage.get("web"))["spec"]["template"]["spec"]["containers"]
+    assert [variable["name"] for variable in container["env"]] == ["P_A", "P_K"]
 
 
 async def test_chosen_pods_are_deleted_by_one_update(stage: Stage) -> None:

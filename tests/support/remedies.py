@@ -1793,6 +1793,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"first correct the cause above: another run would have the same problem", ()),
     (r"first fix the cause that blocks the pods above: .*", ()),
     (r"first fix the cause above(: with a higher limit, it would stop the others too)?", ()),
+    (r"correct what stops the pods, which the other reasons name", ()),
     (r"no action is needed: .*", ()),
     (r"wait(?! until the cause above is corrected, or raise).*", ()),
     (r"(see|find|find out) (what|why) .*", ()),

@@ -61,6 +61,12 @@ NAMED_BY_KIND: Final = re.compile(r"kinds/\w+/(types|v1alpha1)\.py|pods/images/a
 """Types of the API, whose users reach them through their kind: `kruise.cloneset.UpdateStrategy`."""
 
 
+NAMED_IN_DIAGRAM: Final = re.compile(r"(?:^|[▶◀│+,]|──)\s*([A-Z][a-z]\w*)(?=\s*(?:$|[─+,◀(.]))", re.MULTILINE)
+"""Names of values between the arrows of a diagram: `JobTally` in `count_pods() ──▶ JobTally ──▶ …`."""
+NOT_IN_THE_CODE: Final = frozenset(("Components", "EventSource", "Origin"))
+"""Names in diagrams that are words of English, of browsers or of HTTP."""
+
+
 class ModuleWords(NamedTuple):
     """Words of one module, each with its line. The tree is not kept: the trees of all modules fill 700 MB."""
 
@@ -240,3 +246,26 @@ def test_one_search_finds_a_public_class() -> None:
             if not name.startswith("_"):
                 places[name].append(module.place)
     assert {name: paths for name, paths in places.items() if len(paths) > 1} == {}
+
+
+def test_a_diagram_names_only_what_exists() -> None:
+    texts = {
+        path: path.read_text("utf-8")
+        for folder in sorted(ROOT.glob("packages/*/src/pykruise"))
+        for path in folder.rglob("*.py")
+    }
+    diagrams = {
+        path: "\n".join(line for line in text.split('"""', 2)[1].splitlines() if re.search("[▶◀]", line))
+        for path, text in texts.items()
+        if text.startswith('"""')
+    }
+    code = (text.split('"""', 2)[2] if path in diagrams else text for path, text in texts.items())
+    known = {name for text in code for name in re.findall(r"[A-Za-z_]\w*", text)} | NOT_IN_THE_CODE
+    wrong = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for path, diagram in diagrams.items()
+        for name in NAMED_IN_DIAGRAM.findall(diagram)
+        if name not in known and name.removesuffix("s") not in known
+    ]
+    assert len([diagram for diagram in diagrams.values() if diagram]) > 500
+    assert wrong == []

@@ -11,7 +11,7 @@ from pykruise.kinds.gates import Gates
 from pykruise.kinds.podunavailablebudget.conversion import PROTECT_OPERATIONS
 from pykruise.kube.admission import AdmissionRequest, MatchCondition
 from pykruise.kube.documents import Document, annotations_of, deep_copy
-from pykruise.kube.errors import ErrorStatus
+from pykruise.kube.errors import DISRUPTION_BUDGET, REMEDY, ErrorStatus
 from pykruise.kube.ids import Key
 from pykruise.kube.values.cel import Meant
 from pykruise.kube.values.selectors import EVERYTHING
@@ -326,6 +326,8 @@ async def test_a_refused_eviction_gets_429_case_66() -> None:
     )
     assert refused is not None
     assert (refused.code, refused.reason, refused.message) == (429, "TooManyRequests", REFUSED)
+    assert refused.details is not None
+    assert [cause.reason for cause in refused.details.causes] == [DISRUPTION_BUDGET, REMEDY]
 
 
 async def test_the_eviction_of_a_missing_pod_is_passed_to_the_api_server() -> None:

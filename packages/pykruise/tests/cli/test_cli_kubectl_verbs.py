@@ -7,7 +7,13 @@ import pytest
 from pykruise.cli.kubectl.adopting import convert_counterpart
 from pykruise.cli.kubectl.command import GLOBAL
 from pykruise.cli.kubectl.creating import build_job_from, recreate_request
-from pykruise.cli.kubectl.environment import EnvironmentChanges, build_references, change_env, read_changes
+from pykruise.cli.kubectl.environment import (
+    EnvironmentChanges,
+    add_prefix,
+    build_references,
+    change_env,
+    read_changes,
+)
 from pykruise.cli.kubectl.errors import KubectlError, ResourceError
 from pykruise.cli.kubectl.executing import container_of
 from pykruise.cli.kubectl.flags import KubectlFlag, KubectlFlagError, parse, take_out_flags
@@ -485,11 +491,17 @@ def test_changed_variables_keep_their_position_and_new_ones_are_appended() -> No
 def test_keys_of_a_secret_become_variables_in_order() -> None:
     """cli case 36"""
     secret = {"kind": "Secret", "metadata": {"name": "s"}, "data": {"k-2": "", "k-1": ""}}
-    assert build_references(secret, [], "P_") == [
-        {"name": "P_K_1", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k-1"}}},
-        {"name": "P_K_2", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k-2"}}},
+    assert build_references(secret, []) == [
+        {"name": "K_1", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k-1"}}},
+        {"name": "K_2", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k-2"}}},
     ]
-    assert [entry["name"] for entry in build_references(secret, ["k-1"], "")] == ["K_1"]
+    assert [entry["name"] for entry in build_references(secret, ["k-1"])] == ["K_1"]
+
+
+def test_the_names_of_all_set_variables_begin_with_the_prefix() -> None:
+    changes = add_prefix(read_changes(["A=9", "B-"]), "P_")
+    assert changes.variables == ({"name": "P_A", "value": "9"},)
+    assert changes.removed == {"B"}
 
 
 def test_amounts_are_merged_key_by_key_and_zero_stays() -> None:

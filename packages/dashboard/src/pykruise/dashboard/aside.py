@@ -1,6 +1,6 @@
 """Examines an object in a thread, so that other streams continue: examining a large workload takes most of a second.
 
-thread: asyncio.run(work(client)) ──LoopTransport──▶ the loop that has the caches ──▶ bytes ──▶ thread
+thread: asyncio.run(work(client)) ──_LoopTransport──▶ the loop that has the caches ──▶ bytes ──▶ thread
 
 Caches may be used only in their own event loop, so every read runs there. The thread processes the bytes.
 """

@@ -41,6 +41,7 @@ from pykruise.kube.excerpts import excerpt
 __all__ = [
     "DISRUPTION_BUDGET",
     "LONGEST_WAIT_S",
+    "REMEDY",
     "AlreadyExistsError",
     "AnswerTooLargeError",
     "ApiError",
@@ -133,9 +134,12 @@ class Cause(msgspec.Struct, frozen=True):
 
 
 DISRUPTION_BUDGET: Final = "DisruptionBudget"
-"""Reason of the cause in a Status by which a disruption budget rejects a request. API servers use it for evictions; a
-webhook that guards pods uses it too, with the action that a person can take as the message of the cause.
+"""Reason of the cause in a Status by which a disruption budget rejects a request. API servers use it for evictions, and
+a webhook that guards pods uses it too. The message of the cause is a statement.
 """
+
+REMEDY: Final = "Remedy"
+"""Reason of a further cause, with the action that a person can take as its message. API servers do not send it."""
 
 
 class StatusDetails(msgspec.Struct, frozen=True, rename="camel"):

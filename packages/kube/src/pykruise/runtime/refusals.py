@@ -13,6 +13,7 @@ from typing import Final
 
 from pykruise.kube.errors import (
     DISRUPTION_BUDGET,
+    REMEDY,
     ApiError,
     ForbiddenError,
     InternalError,
@@ -57,6 +58,7 @@ _ALLOW: Final = "change the object so that the write is allowed, or change what 
 _CORRECT_SPEC: Final = "correct what the API server rejects in the object's spec"
 _RECOVERS: Final = "no action is needed if the API server and its webhooks recover"
 _CORRECT_WRITE: Final = "correct what the API server rejects"
+_WAIT_FOR_PODS: Final = "wait until more pods of the budget serve, or change the budget to allow more"
 
 _GATE_OFF: Final = r"feature-gate (?P<name>[\w-]+) is not enabled"
 """Message of the manager's own webhooks about an object whose feature gate is off."""
@@ -162,6 +164,7 @@ _OTHERS: Final = (
         _CORRECT_SPEC,
         _RECOVERS,
         _CORRECT_WRITE,
+        _WAIT_FOR_PODS,
         NOTHING,
     ),
 )
@@ -292,9 +295,9 @@ def explain_error(error: KubeError, *, unknown: WriteFault, namespace: str) -> t
     code of a response with status code 403 and another text. `namespace`: of the rejected write.
     """
     text = str(error)
-    for cause in error.causes if isinstance(error, ApiError) else ():
-        if cause.reason == DISRUPTION_BUDGET:
-            return WriteFault.DISRUPTION_REFUSED, cause.message
+    causes = {cause.reason: cause.message for cause in error.causes} if isinstance(error, ApiError) else {}
+    if DISRUPTION_BUDGET in causes:
+        return WriteFault.DISRUPTION_REFUSED, causes.get(REMEDY, _WAIT_FOR_PODS)
     if isinstance(error, ForbiddenError) or re.search(_GATE_OFF, text):
         known = explain_refusal(text, namespace=namespace, template=_PODS)
         if known is not None:

@@ -458,7 +458,10 @@ CODES: Final[Mapping[Code, Meaning]] = {
         "another PodUnavailableBudget covers the pod, and only that budget is checked",
         "cover each pod with one budget",
     ),
-    Code.DEADLINE: Meaning("no progress within progressDeadlineSeconds"),
+    Code.DEADLINE: Meaning(
+        "no progress within progressDeadlineSeconds",
+        "correct what stops the pods, which the other reasons name",
+    ),
     Code.NOT_UPDATE: Meaning(
         "updateStrategy.type is NotUpdate",
         f"set spec.updateStrategy.type to RollingUpdate; or recreate the pods {ONE_AT_A_TIME}",
@@ -563,7 +566,7 @@ NOT_WRITTEN: Final = frozenset(
 AT_REST: Final = frozenset(
     {
         *(Code.PARTITION, Code.PARTITIONED_SCALING, Code.NODE_SELECTOR, Code.CLAIMS, Code.ORPHAN),
-        *(Code.ON_DELETE, Code.PAUSED, Code.DEADLINE, Code.NOT_UPDATE, Code.NOT_SELECTED, Code.CANARY),
+        *(Code.ON_DELETE, Code.PAUSED, Code.NOT_UPDATE, Code.NOT_SELECTED, Code.CANARY),
         *(Code.INJECTION_PAUSED, Code.NO_PODS, Code.SURPLUS, Code.JOB_OVER, Code.IN_RESERVE),
         *(Code.RUN_MISSED, Code.NEXT_TICK, Code.OTHER_BUDGET, Code.OTHER_OWNERS, Code.NODE_LEFT_OUT),
         *(Code.NO_NODES, Code.NO_TARGETS, Code.PROBE_FAILS, Code.UNFIT_NODE, Code.NO_EFFECT),

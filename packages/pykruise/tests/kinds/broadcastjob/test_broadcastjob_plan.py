@@ -337,6 +337,22 @@ def test_deletions_interrupted_by_a_killed_manager_are_completed_case_35() -> No
     assert world.events.count("failed pod is found") == 1
 
 
+def test_the_event_names_why_a_completed_job_stops_a_surplus_pod() -> None:
+    # given a completed job with a second pod on a node, which still runs
+    world = BroadcastWorld(2).sync().run().end().sync()
+    assert world.status["phase"] == "completed"
+    first = world.pod_on("n1")["metadata"]["name"]
+    double = orjson.loads(orjson.dumps(world.pod_on("n1")))
+    double["metadata"] |= {"name": "double", "uid": "uid-double"}
+    double["status"] = {"phase": "Running"}
+    world.pods["double"] = double
+    # when
+    (step,) = world.plan().steps
+    # then
+    assert step.done is not None
+    assert step.done.message == f"deleted pod double: node n1 already has pod {first}"
+
+
 def test_a_pod_of_the_older_version_is_ours_case_36() -> None:
     world = BroadcastWorld(2).sync()
     for pod in world.pods.values():

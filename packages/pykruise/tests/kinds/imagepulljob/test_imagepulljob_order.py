@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from pykruise.kinds.imagepulljob.order import sort_in_update_order, strategy_of
+from pykruise.kinds.imagepulljob.order import resource_of_controller, sort_in_update_order
 from pykruise.kube.documents import encode
 from pykruise.pods.view.decoding import project_pod
 from pykruise.pods.view.pod_view import ControllerView, PodView
@@ -68,9 +68,9 @@ def test_ordered_keys_count_too() -> None:
 
 
 def test_only_workloads_of_the_group_have_an_order() -> None:
-    ours = strategy_of(ControllerView("apps.kruise.io", "CloneSet", "x", "u"))
+    ours = resource_of_controller(ControllerView("apps.kruise.io", "CloneSet", "x", "u"))
     assert ours is not None
     assert ours.plural == "clonesets"
-    assert strategy_of(ControllerView("apps", "StatefulSet", "x", "u")) is None
-    assert strategy_of(ControllerView("apps.kruise.io", "DaemonSet", "x", "u")) is None
-    assert strategy_of(None) is None
+    assert resource_of_controller(ControllerView("apps", "StatefulSet", "x", "u")) is None
+    assert resource_of_controller(ControllerView("apps.kruise.io", "DaemonSet", "x", "u")) is None
+    assert resource_of_controller(None) is None

@@ -17,7 +17,7 @@ from pykruise.kube.admission import AdmissionRequest
 from pykruise.kube.errors import ErrorStatus, InternalError
 from pykruise.kube.resources import PODS
 from pykruise.plans.pod_steps import StepError
-from pykruise.pods.probes.views import MarkerView
+from pykruise.pods.probes.views import POD_PROBE_MARKERS, MarkerView
 from support.pod_chains import chain_of, step_context
 from support.probe_objects import EXEC, marker, probe
 
@@ -76,9 +76,31 @@ def test_the_first_of_two_probes_with_one_condition_or_name_is_injected() -> Non
         marker("c", probe(podConditionType="other")),
         marker("d", probe("more")),
     ]
-    assert [load["name"] for load in json.loads(annotations(inject(POD, markers))[PROBES_ANNOTATION])] == [
-        "idle"
+    changed = annotations(inject(POD, markers))
+    assert [load["name"] for load in json.loads(changed[PROBES_ANNOTATION])] == ["idle"]
+    assert changed[MARKERS_ANNOTATION] == "a"
+
+
+def test_a_pod_that_names_markers_gets_only_their_probes_in_its_order() -> None:
+    # given markers that the pod names and its labels do not select, and one that only its labels select
+    elsewhere = {"matchLabels": {"app": "other"}}
+    markers = [
+        marker("a", probe(podConditionType="a")),
+        marker("b", probe(podConditionType="b"), selector=elsewhere),
+        marker("c", probe("more", podConditionType="c", containerName="beside"), selector=elsewhere),
+        marker("d", probe(podConditionType="d"), selector=elsewhere),
     ]
+    named = {**POD, "metadata": {**POD["metadata"], "annotations": {MARKERS_ANNOTATION: "d,gone,c,b"}}}
+    # when
+    changed = annotations(inject(named, markers))
+    # then the probe of `b` has the name of the probe of `d`
+    types = [load["podConditionType"] for load in json.loads(changed[PROBES_ANNOTATION])]
+    assert (types, changed[MARKERS_ANNOTATION]) == (["d", "c"], "c,d")
+
+
+def test_pods_that_name_markers_are_reviewed_too() -> None:
+    condition = injection(None).build_match_condition({POD_PROBE_MARKERS.kind: []})
+    assert f'"{MARKERS_ANNOTATION}" in object.metadata.annotations' in condition
 
 
 def test_a_terminating_marker_is_not_injected() -> None:

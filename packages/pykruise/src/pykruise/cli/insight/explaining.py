@@ -463,7 +463,8 @@ def _waits_of_conditions(status: Mapping[str, Any], namespace: str) -> Iterator[
             yield Wait(code=Code.OTHER_OWNERS, words=words, since=since, remedy=remedy)
         elif reason == "ProgressDeadlineExceeded":
             words = f"no progress within progressDeadlineSeconds: {message}"
-            yield Wait(code=Code.DEADLINE, words=words, since=condition.get("lastUpdateTime") or since)
+            since = condition.get("lastUpdateTime") or since
+            yield Wait(code=Code.DEADLINE, words=words, since=since, remedy=CODES[Code.DEADLINE].helps)
 
 
 def _list_failed_writes(

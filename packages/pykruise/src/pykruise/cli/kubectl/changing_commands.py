@@ -40,7 +40,11 @@ ROLLOUT: Final = Command(
                 switch("watch", "Wait until the rollout is done.", "w", "true"),
                 number("revision", "Revision that must be running."),
                 TIMEOUT,
-                switch("detail", "Show the names of the updated pods.", "d"),
+                switch(
+                    "detail",
+                    "Show the names of the updated pods, for kinds with status.updateRevision.",
+                    "d",
+                ),
                 text("until", "partition: stop when all pods except those of the partition are updated."),
                 text("output", "json: one object for each rollout, at the end.", "o"),
             ),

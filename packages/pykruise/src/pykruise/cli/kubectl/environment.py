@@ -57,6 +57,12 @@ def read_changes(arguments: Sequence[str]) -> EnvironmentChanges:
     )
 
 
+def add_prefix(changes: EnvironmentChanges, prefix: str) -> EnvironmentChanges:
+    """Put the prefix before the names of all variables to set. Like kubectl, it is not put before names to remove."""
+    variables = tuple({**variable, "name": prefix + variable["name"]} for variable in changes.variables)
+    return msgspec.structs.replace(changes, variables=variables)
+
+
 def change_env(old: Sequence[Document], changes: EnvironmentChanges) -> list[Document]:
     """The changed variables: existing variables keep their place, new variables are appended."""
     new = {variable["name"]: variable for variable in changes.variables}
@@ -69,13 +75,13 @@ def format_env_name(key: str) -> str:
     return re.sub(r"[^A-Za-z0-9_]", "_", key).upper()
 
 
-def build_references(source: Document, keys: Sequence[str], prefix: str) -> list[Document]:
+def build_references(source: Document, keys: Sequence[str]) -> list[Document]:
     """Variables that refer to the keys of a Secret or ConfigMap, sorted."""
     field = "secretKeyRef" if source["kind"] == "Secret" else "configMapKeyRef"
     names = sorted(item for item in source.get("data") or {} if not keys or item in keys)
     return [
         {
-            "name": prefix + format_env_name(key),
+            "name": format_env_name(key),
             "valueFrom": {field: {"name": source["metadata"]["name"], "key": key}},
         }
         for key in names
@@ -102,18 +108,10 @@ async def set_env(session: Session) -> list[Error]:
             line for line in lines if line and not line.startswith("#")
         ]
     changes = read_changes(words)
-    changes = await _add_source(session, changes)
+    changes = add_prefix(await _add_source(session, changes), call.text("prefix"))
     infos = await find_objects(session, names, needed=_NONE_NAMED)
     if call.is_on("list"):
         return await _list_env(session, infos, changes)
-    prefix = call.text("prefix")
-    if prefix and not call.text("from"):
-        changes = msgspec.structs.replace(
-            changes,
-            variables=tuple(
-                {**variable, "name": prefix + variable["name"]} for variable in changes.variables
-            ),
-        )
     return await apply(
         session,
         infos,
@@ -133,7 +131,7 @@ async def _add_source(session: Session, changes: EnvironmentChanges) -> Environm
     document = (await get(session, served, name)).document
     if served.resource not in (SECRETS, CONFIG_MAPS):
         raise KubectlError("unsupported resource specified in --from")
-    variables = build_references(document, call.listed("keys"), call.text("prefix"))
+    variables = build_references(document, call.listed("keys"))
     for variable in variables:
         key = next(iter(variable["valueFrom"].values()))["key"]
         if format_env_name(key) != key:

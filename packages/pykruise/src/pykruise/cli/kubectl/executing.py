@@ -1,5 +1,5 @@
-"""Command `exec (POD | TYPE/NAME) [-c C] [-S SIDECAR] [-i] [-t] -- COMMAND…`: selects the pod and the container, and
-kubectl runs the command.
+"""Command `exec (POD | TYPE/NAME | -f FILE) [-c C] [-S SIDECAR] [-i] [-t] -- COMMAND…`: selects the pod and the
+container, and kubectl runs the command.
 
 arguments ──▶ pod, container_of() (pure) ──▶ kubectl exec POD -c CONTAINER … -- COMMAND…
 """
@@ -13,7 +13,7 @@ import orjson
 from pykruise.cli.kubectl.delegate import to_kubectl
 from pykruise.cli.kubectl.errors import ExitCode, KubectlError
 from pykruise.cli.kubectl.pods import is_ready, pods_of
-from pykruise.cli.kubectl.resources import Error, Info, get, parse_request
+from pykruise.cli.kubectl.resources import Error, Info, find, get, parse_request
 from pykruise.cli.kubectl.session import Session, list_global_arguments
 from pykruise.kube.documents import Document
 from pykruise.kube.resources import PODS
@@ -66,17 +66,19 @@ async def exec_command(session: Session) -> list[Error]:
     call = session.call
     given = list(call.arguments)
     command: Sequence[str] = call.after_dashes or ()
-    if call.after_dashes is None and len(given) > 1:
+    in_files = bool(call.listed("filename") or call.text("kustomize"))
+    if call.after_dashes is None and len(given) > (0 if in_files else 1):
         session.note(
             "kubectl kruise exec [POD] [COMMAND] is DEPRECATED and will be removed in a future version."
             " Use kubectl kruise exec [POD] -- [COMMAND] instead."
         )
-        given, command = given[:1], given[1:]
-    if not given:
+        named = 0 if len(given) == 1 else 1
+        given, command = given[:named], given[named:]
+    if not given and not in_files:
         raise KubectlError("pod, type/name or --filename must be specified")
     if not command:
         raise KubectlError("you must specify at least one command for the container")
-    pod = await _find_pod(session, given[0], call.seconds("pod-running-timeout") or 60.0)
+    pod = await _find_pod(session, given, call.seconds("pod-running-timeout") or 60.0)
     container, said = container_of(pod, container=call.text("container"), sidecar=call.text("sidecar"))
     if said:
         session.note(said)
@@ -88,15 +90,11 @@ async def exec_command(session: Session) -> list[Error]:
     )
 
 
-async def _find_pod(session: Session, target: str, timeout_s: float) -> Document:
-    """The named pod, or a running pod of the named workload, ready pods first. Waits until a pod runs; raises
-    KubectlError after `timeout_s`.
+async def _find_pod(session: Session, target: Sequence[str], timeout_s: float) -> Document:
+    """The pod that the argument or the file names, or a running pod of the named workload, ready pods first. Waits
+    until a pod runs; raises KubectlError after `timeout_s`.
     """
-    mapper = await session.read_mapper()
-    if "/" not in target:
-        return (await get(session, mapper.find("pods"), target)).document
-    word, name = parse_request([target], allow_all=False).pairs[0]
-    info = await get(session, mapper.find(word), name)
+    info = await _find_target(session, target)
     if info.resource == PODS:
         return info.document
     try:
@@ -107,6 +105,17 @@ async def _find_pod(session: Session, target: str, timeout_s: float) -> Document
                 await asyncio.sleep(0.5)
     except TimeoutError:
         raise KubectlError(f"timed out waiting for a running pod of {info.short}") from None
+
+
+async def _find_target(session: Session, target: Sequence[str]) -> Info:
+    """The pod or workload that the argument or, without an argument, the file names."""
+    if session.call.listed("filename") or session.call.text("kustomize"):
+        return (await find(session, target)).take_only()
+    mapper = await session.read_mapper()
+    if "/" not in target[0]:
+        return await get(session, mapper.find("pods"), target[0])
+    word, name = parse_request(target, allow_all=False).pairs[0]
+    return await get(session, mapper.find(word), name)
 
 
 async def _list_running(session: Session, info: Info) -> list[Document]:

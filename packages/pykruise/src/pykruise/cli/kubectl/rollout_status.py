@@ -149,14 +149,13 @@ async def changes_of(session: Session, info: Info) -> AsyncIterator[Document]:
 
 
 async def _format_line(session: Session, info: Info, progress: RolloutStatus) -> str:
-    """The status line, with `--detail` also the names of the updated pods."""
-    shown = shown_of(info.document)
-    if not session.call.is_on("detail") or shown is None or not shown.templates:
+    """The status line, with `--detail` also the names of the updated pods if the status names the update revision."""
+    revision = str((info.document.get("status") or {}).get("updateRevision") or "").rpartition("-")[2]
+    if not session.call.is_on("detail") or not revision:
         return progress.line
     from pykruise.cli.kubectl.pods import is_ready, pods_of, revision_of
 
-    revision = str((info.document.get("status") or {}).get("updateRevision") or "").rpartition("-")[2]
-    updated = [pod for pod in await pods_of(session, info) if revision and revision_of(pod) == revision]
+    updated = [pod for pod in await pods_of(session, info) if revision_of(pod) == revision]
     ready = [pod["metadata"]["name"] for pod in updated if is_ready(pod)]
     unready = [pod["metadata"]["name"] for pod in updated if not is_ready(pod)]
     return (

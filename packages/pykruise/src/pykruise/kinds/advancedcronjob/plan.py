@@ -1,6 +1,6 @@
 """All decisions about an AdvancedCronJob, as one plan.
 
-Snapshot ──▶ history ▸ due times ▸ concurrency policy ▸ creation of a child ──▶ Plan
+AdvancedCronJobSnapshot ──▶ history ▸ due times ▸ concurrency policy ▸ creation of a child ──▶ Plan
 
 Pure. A tick is a time of the schedule. It is served when its child is created. The name of a child contains its tick,
 and the last served tick never decreases. So no tick is served twice, even if a manager is killed, children are deleted,

@@ -1,7 +1,7 @@
 """Everything that a decision about one AdvancedCronJob needs, as one value.
 
 bytes of an AdvancedCronJob ──▶ CRON_JOB_VIEWS ──▶ AdvancedCronJobView (stored in the cache)
-AdvancedCronJobView + Read ──▶ read_snapshot() ──▶ Snapshot ──▶ plan.py
+AdvancedCronJobView + Read ──▶ read_snapshot() ──▶ AdvancedCronJobSnapshot ──▶ plan.py
 
 A tick is a time of the schedule. A tick is served when its job is created (due.py).
 """

@@ -138,7 +138,9 @@ def _build_run(snapshot: ReadableBroadcastJob) -> JobRun:
 def _plan_after_end(
     snapshot: ReadableBroadcastJob, targets: BroadcastJobTargets, decision: FanOutDecision
 ) -> Plan:
-    """Delete pods that a failed job has not stopped yet, and delete the job when its time to live has passed."""
+    """Delete surplus pods and the pods that a failed job has not stopped yet, and delete the job when its time to live
+    has passed.
+    """
     job = snapshot.job
     stages = _stop_pods(targets, decision.stop, "the job has failed")
     if decision.delete:
@@ -206,7 +208,7 @@ def _plan_before_end(
     stages: list[Stage] = []
     if is_resumed:
         stages += _store_status(job, status, notes=(_GOES_ON,), because="spec.paused is false")
-    stages += _stop_pods(targets, _drop_left_to_gc(targets, decision.stop), "")
+    stages += _stop_pods(targets, _drop_left_to_gc(targets, decision.stop))
     gang = find_gang(snapshot, nodes=decision.counts.wanted, parallelism=policy.parallelism)
     hold = gang.hold if gang is not None else None
     now = decision.start[:MOST_AT_ONCE] if hold is None else ()
@@ -411,8 +413,11 @@ def _store_status(
     yield Stage(purpose=Purpose.REPORT_STATUS, chains=(Chain(subject=job.name, steps=(step,)),))
 
 
-def _stop_pods(targets: BroadcastJobTargets, names: Iterable[str], because: str) -> list[Stage]:
-    chains = tuple(plan_deletion(targets.pods[name], because or targets.why[name]) for name in names)
+def _stop_pods(targets: BroadcastJobTargets, names: Iterable[str], because: str = "") -> list[Stage]:
+    """Delete the pods of these targets. `because`: reason for which the job stops the pods that it still wants; empty
+    if all of these pods are surplus.
+    """
+    chains = tuple(plan_deletion(targets.pods[name], targets.why.get(name, because)) for name in names)
     return [Stage(purpose=Purpose.DELETE_PODS, chains=chains, regardless=not because)] if chains else []
 
 

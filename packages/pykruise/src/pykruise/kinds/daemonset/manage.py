@@ -157,7 +157,7 @@ def _keep_old_and_new(ws: DaemonSetWorkingSet, running: Sequence[PodView], value
         value.skipped[old.name] = make_stay_reason(new.name)
 
 
-def _limit_by_partition(ws: DaemonSetWorkingSet, needing: list[str], pod: ManagedNodes) -> list[str]:
+def _limit_by_partition(ws: DaemonSetWorkingSet, needing: list[str], value: ManagedNodes) -> list[str]:
     """Return the nodes that get a pod now. With partitionedScaling, the partition limits their number."""
     if not ws.spec.scales_partitioned or not needing:
         return needing
@@ -165,7 +165,7 @@ def _limit_by_partition(ws: DaemonSetWorkingSet, needing: list[str], pod: Manage
         return needing
     desired = ws.limits.desired
     room = max(desired - _count_updated(ws) - min(ws.limits.partition, desired), 0)
-    pod.skipped_nodes |= dict.fromkeys(needing[room:], BY_PARTITIONED_SCALING)
+    value.skipped_nodes |= dict.fromkeys(needing[room:], BY_PARTITIONED_SCALING)
     return needing[:room]
 
 

@@ -1,6 +1,6 @@
 """The plan for one DaemonSet: the decisions of all phases.
 
-Snapshot ──▶ plan_daemonset() ──▶ Plan ──▶ runtime/execute.py
+DaemonSetSnapshot ──▶ plan_daemonset() ──▶ Plan ──▶ runtime/execute.py
              the selector guard ▶ adopt pods and revisions ▶ store the revision ▶ pull images in advance
              ▶ bring pods into service ▶ create and delete pods, or else update ▶ tidy up; and the status
 

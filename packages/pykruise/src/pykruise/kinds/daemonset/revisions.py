@@ -1,6 +1,6 @@
 """The revision that a DaemonSet's pods should have, and the writes of revisions.
 
-Snapshot ──▶ choose_revisions() ──▶ Revisions: current and old ones ──▶ stages that label, store and merge
+DaemonSetSnapshot ──▶ choose_revisions() ──▶ Revisions: current and old ones ──▶ stages that label, store and merge
                                                                   └──▶ clean_up_revisions(): beyond the history limit
 
 Pure. Templates with the same meaning are one revision, even if another program stored the revision

@@ -1,7 +1,7 @@
 """Everything that a decision about one DaemonSet needs, as one value.
 
 bytes of a DaemonSet ──▶ DAEMON_SET_VIEWS ──▶ DaemonSetView (stored in a cache)
-DaemonSetView + Read ──▶ read_snapshot() ──▶ Snapshot ──▶ plan.py
+DaemonSetView + Read ──▶ read_snapshot() ──▶ DaemonSetSnapshot ──▶ plan.py
                             └─ node_cache.py: nodes with their pods; only changed nodes are computed again
 
 The snapshot contains time, ids and settings, so the same snapshot always gives the same plan.

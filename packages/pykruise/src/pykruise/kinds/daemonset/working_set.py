@@ -1,6 +1,6 @@
 """The nodes of a DaemonSet with their pods. They are classified once, for all decisions of a plan.
 
-Snapshot + revisions ──▶ DaemonSetWorkingSet ──▶ manage.py, update.py, refresh.py, status.py
+DaemonSetSnapshot + revisions ──▶ DaemonSetWorkingSet ──▶ manage.py, update.py, refresh.py, status.py
 
 Pure. The counts are numbers of nodes, because the plan decides node by node. Quiet nodes (`NodeState.quiet`) with the
 update revision are only counted. Quiet nodes with another revision only wait for their update. All other nodes are

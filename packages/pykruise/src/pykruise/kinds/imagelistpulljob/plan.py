@@ -1,6 +1,7 @@
 """The plan for an ImageListPullJob: one ImagePullJob for each image.
 
-Snapshot ──▶ the ImagePullJob of each image ──▶ decide_fan_out() ──▶ Plan: jobs to create, jobs to delete, the status
+ImageListPullJobSnapshot ──▶ the ImagePullJob of each image ──▶ decide_fan_out() ──▶ Plan: jobs to create,
+                                                                                           jobs to delete, the status
 
 Pure. If an ImagePullJob was created from another template, it is replaced. To find this out, its spec is compared, and
 not its label.

@@ -1,7 +1,7 @@
 """Everything that a decision about one ImageListPullJob needs, as one value.
 
 bytes of an ImageListPullJob ──▶ LIST_JOB_VIEWS ──▶ ListJobView (stored in the cache)
-ListJobView + Read ──▶ read_snapshot() ──▶ Snapshot ──▶ plan.py
+ListJobView + Read ──▶ read_snapshot() ──▶ ImageListPullJobSnapshot ──▶ plan.py
 """
 
 from collections.abc import Mapping, Sequence

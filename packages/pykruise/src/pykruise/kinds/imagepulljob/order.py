@@ -37,7 +37,7 @@ _STRATEGIES: Final[Mapping[str, tuple[str, ...]]] = {
 """Kind of workload → path of the field that contains priorityStrategy and scatterStrategy."""
 
 
-def strategy_of(owner: ControllerView | None) -> Resource | None:
+def resource_of_controller(owner: ControllerView | None) -> Resource | None:
     """Return the resource of the job's controller if its update order is known; otherwise None."""
     return WORKLOADS.get(owner.kind) if owner is not None and owner.group == _GROUP else None
 

@@ -1,6 +1,6 @@
 """All decisions about an ImagePullJob, as one plan.
 
-Snapshot ──▶ targets_of() ──▶ decide_fan_out() ──▶ Plan: copies of secrets, requests to nodes, the status;
+ImagePullJobSnapshot ──▶ targets_of() ──▶ decide_fan_out() ──▶ Plan: copies of secrets, requests to nodes, the status;
 after the end of the job: releases of secrets
 
 Pure. An entry in a NodeImage requests a pull from a node, and the node reports the result in the status of the

@@ -1,6 +1,6 @@
 """Everything that a decision about one ImagePullJob needs, as one value.
 
-PullJobView + Read ──▶ read_snapshot() ──▶ Snapshot ──▶ plan.py
+PullJobView + Read ──▶ read_snapshot() ──▶ ImagePullJobSnapshot ──▶ plan.py
                        ├── other jobs for the same image; a job that the cache has never contained is read from
                        │   the API server
                        ├── nodes: by name, by labels, or of pods, in the order in which their workload updates them
@@ -14,7 +14,7 @@ from typing import Annotated, Final, TypeGuard
 
 import msgspec
 
-from pykruise.kinds.imagepulljob.order import sort_in_update_order, strategy_of
+from pykruise.kinds.imagepulljob.order import resource_of_controller, sort_in_update_order
 from pykruise.kinds.imagepulljob.secrets import Source, list_copies, read_sources
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, decode
@@ -229,7 +229,7 @@ async def _sort_pods(
     """Return the pods in the update order of the job's workload. If there is no workload or its order is unknown,
     return the pods in the given order.
     """
-    resource = strategy_of(view.controller)
+    resource = resource_of_controller(view.controller)
     if resource is None or view.controller is None or len(pods) < 2:
         return pods
     order = read.find_memory(_Order)

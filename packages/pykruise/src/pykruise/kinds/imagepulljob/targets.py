@@ -1,6 +1,6 @@
 """Nodes of an ImagePullJob, as targets for the rules that all jobs have in common (pods/jobs/fan_out.py).
 
-Snapshot ──▶ targets_of() ──▶ one target for every node, in the order in which they start
+ImagePullJobSnapshot ──▶ targets_of() ──▶ one target for every node, in the order in which they start
 
 Pure. A node is pending until its NodeImage has an entry of the job. The status is read only if it belongs to the
 current version of this entry; a status of an older version is ignored.

@@ -1,6 +1,6 @@
 """Entries of a NodeImage that are still needed. All other entries are removed.
 
-Snapshot ──▶ list_kept_images() ──▶ Kept: the images that are kept, and when entries expire
+NodeImageSnapshot ──▶ list_kept_images() ──▶ Kept: the images that are kept, and when entries expire
 
 Pure. While a job whose type is not Never runs, its entries are kept even after their time to live. Otherwise the first
 nodes of a long job would pull again before its last nodes have pulled. A reference to a job is removed if the job was

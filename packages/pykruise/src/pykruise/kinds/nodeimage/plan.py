@@ -1,6 +1,7 @@
 """All decisions about a NodeImage, as one plan.
 
-Snapshot ──▶ plan_node_image() ──▶ Plan: create or delete it, remove entries, report that its agent does not respond
+NodeImageSnapshot ──▶ plan_node_image() ──▶ Plan: create or delete it, remove entries,
+                                                  report that its agent does not respond
 
 Pure. An entry is removed when it is no longer needed: its jobs were deleted, or its pull was completed
 ttlSecondsAfterFinished ago and no running job needs the entry. The node's agent writes the status. The manager writes

@@ -1,6 +1,6 @@
 """Everything that a decision about one NodeImage needs, as one value.
 
-NodeImageView + Read ──▶ read_snapshot() ──▶ Snapshot ──▶ plan.py
+NodeImageView + Read ──▶ read_snapshot() ──▶ NodeImageSnapshot ──▶ plan.py
                          ├── jobs; a job that the cache has never contained is read from the API server
                          ├── secrets that were listed by hand (without a mode), from the API server
                          └── pull secrets of failed entries, from the cache

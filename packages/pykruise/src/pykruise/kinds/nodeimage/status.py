@@ -1,7 +1,7 @@
 """Status of a NodeImage that the manager writes instead of the agent, if the agent does not respond or an entry was
 removed.
 
-Snapshot ──▶ compute_status_after() ──▶ the status to store, entries without a response, and when to look again
+NodeImageSnapshot ──▶ compute_status_after() ──▶ the status to store, entries without a response, and when to look again
 
 Pure. If the agent's status is for an older version of an entry, the agent has not responded to the current version.
 """

@@ -1,6 +1,7 @@
 """All decisions about a NodePodProbe, as one plan.
 
-Snapshot ──▶ plan_node_probes() ──▶ Plan: create or delete the object, remove entries of deleted pods, write results
+NodePodProbeSnapshot ──▶ plan_node_probes() ──▶ Plan: create or delete the object, remove entries of deleted pods,
+                                                      write results
 
 Pure. The controller of PodProbeMarkers writes the probes (kinds/podprobemarker), and the node's agent writes the
 status. This plan writes the results to pods in two patches: first labels and annotations, and then conditions, because

@@ -1,6 +1,6 @@
 """Everything that a decision about one NodePodProbe needs, as one value.
 
-NodeProbesView + Read ──▶ read_snapshot() ──▶ Snapshot ──▶ plan.py
+NodeProbesView + Read ──▶ read_snapshot() ──▶ NodePodProbeSnapshot ──▶ plan.py
                           ├── pods; a pod that the cache has never contained is read from the API server
                           ├── annotations of pods with results, if a policy sets annotations, from the API server
                           └── the node, from the API server, before its NodePodProbe is deleted, and before it is

@@ -3,7 +3,7 @@
 pod + PodProbeMarkers of its namespace ──▶ inject() ──▶ the pod with two annotations, or None
 
 Pure. OpenKruise does the same. When several probes have the same condition type, or the same container and name, only
-the first one is used. Markers are sorted by name.
+the first one is used. Markers are sorted by name, except those that the pod itself names: they keep the pod's order.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,27 +19,33 @@ from pykruise.pods.probes.views import MarkerView
 PROBES_ANNOTATION: Final = "kruise.io/podprobe"
 """Annotation with the probes as JSON, without marker policies: a virtual node only writes the results as conditions."""
 MARKERS_ANNOTATION: Final = "kruise.io/podprobemarker-list"
-"""Annotation with the sorted names of the markers."""
+"""Annotation with the sorted names of the markers whose probes are used. If a new pod already has it, only these
+markers are used, whatever their selectors are.
+"""
 
 
 def inject(pod: Mapping[str, Any], markers: Iterable[MarkerView]) -> Document | None:
-    """Return the pod with the probes of the markers that select it; None: no marker has a probe for a container of the
-    pod.
+    """Return the pod with the probes of the markers that it names or that select it; None: no marker has a probe for a
+    container of the pod.
     """
-    labels = labels_of(pod)
-    result = sorted(
-        (marker for marker in markers if not marker.is_deleting and marker.selects(labels)),
-        key=lambda marker: marker.name,
-    )
-    probes = list(_select_probes(result, _list_running_containers(pod)))
-    if not probes:
+    selected = list(_select_probes(_choose_markers(pod, markers), _list_running_containers(pod)))
+    if not selected:
         return None
+    probes = [probe for _, probe in selected]
     annotations = {
         **annotations_of(pod),
         PROBES_ANNOTATION: orjson.dumps(msgspec.to_builtins(probes)).decode(),
-        MARKERS_ANNOTATION: ",".join(marker.name for marker in result),
+        MARKERS_ANNOTATION: ",".join(sorted({name for name, _ in selected})),
     }
     return {**pod, "metadata": {**(pod.get("metadata") or {}), "annotations": annotations}}
+
+
+def _choose_markers(pod: Mapping[str, Any], markers: Iterable[MarkerView]) -> list[MarkerView]:
+    by_name = {marker.name: marker for marker in markers if not marker.is_deleting}
+    if named := annotations_of(pod).get(MARKERS_ANNOTATION):
+        return [by_name[name] for name in named.split(",") if name in by_name]
+    labels = labels_of(pod)
+    return [marker for _, marker in sorted(by_name.items()) if marker.selects(labels)]
 
 
 def _list_running_containers(pod: Mapping[str, Any]) -> frozenset[str]:
@@ -53,7 +59,10 @@ def _list_running_containers(pod: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(sidecar["name"] for sidecar in (*sidecars, *(spec.get("containers") or ())))
 
 
-def _select_probes(markers: Sequence[MarkerView], containers: frozenset[str]) -> Iterator[ContainerProbe]:
+def _select_probes(
+    markers: Sequence[MarkerView], containers: frozenset[str]
+) -> Iterator[tuple[str, ContainerProbe]]:
+    """Yield the probes to use, each with the name of its marker."""
     types: set[str] = set()
     names: set[tuple[str, str]] = set()
     for marker in markers:
@@ -63,4 +72,4 @@ def _select_probes(markers: Sequence[MarkerView], containers: frozenset[str]) ->
                 continue
             types.add(type_)
             names.add(name)
-            yield msgspec.structs.replace(probe, marker_policy=None)
+            yield marker.name, msgspec.structs.replace(probe, marker_policy=None)

@@ -1,6 +1,7 @@
 """The plan for a PodProbeMarker: it joins all decisions.
 
-Snapshot ──▶ plan_marker() ──▶ Plan: the finalizer, probes in NodePodProbes, marks of pods on virtual nodes, status
+PodProbeMarkerSnapshot ──▶ plan_marker() ──▶ Plan: the finalizer, probes in NodePodProbes, marks of pods on virtual
+                                                   nodes, status
 
 Pure. The nodes' agents run the probes, and kinds/nodepodprobe writes the results to the pods. Virtual nodes write
 conditions themselves, so this plan sets only labels and annotations of their pods.

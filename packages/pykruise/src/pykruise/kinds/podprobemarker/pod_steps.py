@@ -8,16 +8,21 @@ Every selected pod gets the annotations, because its node is not known yet. Node
 from collections.abc import Iterable, Sequence
 from typing import Final, Protocol
 
-from pykruise.kinds.podprobemarker.injection import inject
+from pykruise.kinds.podprobemarker.injection import MARKERS_ANNOTATION, inject
 from pykruise.kube.admission import AdmissionRequest
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import KubeError
 from pykruise.kube.rbac import READ, make_right
-from pykruise.kube.values.cel import Interests, Meant, build_selection
+from pykruise.kube.values.cel import Interests, Meant, any_of, build_selection
 from pykruise.plans.pod_steps import PodReaders, PodSelection, PodSteps, StepContext, StepError
 from pykruise.plans.views import MARKER_VIEWS
 from pykruise.pods.probes.views import POD_PROBE_MARKERS, MarkerView
 from pykruise.runtime.object_reader import CachedObjects, LiveObjects
+
+_NAMES_MARKERS: Final = (
+    f'has(object.metadata.annotations) && "{MARKERS_ANNOTATION}" in object.metadata.annotations'
+)
+"""CEL expression: the pod names its markers, which then need not select it."""
 
 
 class MarkerReader(Protocol):
@@ -35,8 +40,8 @@ class ProbeInjection:
         self._reader: MarkerReader | None = context.reader
 
     def build_match_condition(self, interests: Interests) -> str:
-        """CEL expression that matches the pods that a PodProbeMarker selects."""
-        return build_selection(interests, POD_PROBE_MARKERS.kind)
+        """CEL expression that matches the pods that a PodProbeMarker selects, or that name markers."""
+        return any_of((build_selection(interests, POD_PROBE_MARKERS.kind), _NAMES_MARKERS))
 
     async def change(self, pod: Document, request: AdmissionRequest) -> Document | None:
         if self._reader is None:

@@ -1,6 +1,6 @@
 """Everything that a decision about one PodProbeMarker needs, as one value.
 
-MarkerView + Read ──▶ read_snapshot() ──▶ Snapshot ──▶ plan.py
+MarkerView + Read ──▶ read_snapshot() ──▶ PodProbeMarkerSnapshot ──▶ plan.py
                       └── if a policy sets annotations: all annotations of pods on virtual nodes, from the API server
 """
 

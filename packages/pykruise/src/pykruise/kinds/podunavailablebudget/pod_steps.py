@@ -28,7 +28,7 @@ from pykruise.kinds.podunavailablebudget.spending import BudgetConflictsError, B
 from pykruise.kube.admission import AdmissionRequest
 from pykruise.kube.cache.batched_updates import UnsettledError
 from pykruise.kube.documents import Document, annotations_of, labels_of
-from pykruise.kube.errors import DISRUPTION_BUDGET, Cause, ErrorStatus, KubeError, StatusDetails
+from pykruise.kube.errors import DISRUPTION_BUDGET, REMEDY, Cause, ErrorStatus, KubeError, StatusDetails
 from pykruise.kube.ids import Key
 from pykruise.kube.rbac import READ, make_right
 from pykruise.kube.resources import PODS
@@ -244,8 +244,11 @@ class BudgetGuard:
             raise StepError(answer.refusal)
         self._report(make_prevention_report(pod, budget, username=request.username))
         remedy = answer.remedy or wait_for_pods(budget)
-        cause = Cause(reason=DISRUPTION_BUDGET, message=remedy)
-        return _make_status(operation, _make_message(budget, answer.code), cause)
+        causes = (
+            Cause(reason=DISRUPTION_BUDGET, message=answer.refusal),
+            Cause(reason=REMEDY, message=remedy),
+        )
+        return _make_status(operation, _make_message(budget, answer.code), *causes)
 
 
 async def _find_budget(pod: Document, named: Key, reader: BudgetReader) -> BudgetView | None:

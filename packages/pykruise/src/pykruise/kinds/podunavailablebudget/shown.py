@@ -3,13 +3,21 @@
 a document ──▶ SHOWN.progress_of() (plans/progress.py)
 """
 
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
+from pykruise.kube.documents import get_path
 from pykruise.plans.progress import Count, Less, Phase, PhaseRules, ProgressCounts, When
 from pykruise.plans.shown import Cell, Metrics, Shown
 
 _WANTED: Final = Count("status.desiredAvailable")
 _AVAILABLE: Final = Count("status.currentAvailable")
+
+
+def _make_counter(name: str) -> Callable[[Mapping[str, Any]], int]:
+    """Return a function that counts the pods in this record of the status."""
+    return lambda document: len(get_path(document, "status", name, default={}))
+
 
 SHOWN: Final = Shown(
     kind="PodUnavailableBudget",
@@ -30,8 +38,10 @@ SHOWN: Final = Shown(
     ),
     columns=(
         Cell("MAXUNAVAILABLE", "spec.maxUnavailable", "-"),
-        Cell("UNAVAILABLE", "spec.minAvailable", "-"),
-        Cell("DISRUPTIONS", "status.unavailableAllowed"),
+        Cell("MINAVAILABLE", "spec.minAvailable", "-"),
+        Cell("UNAVAILABLE", _make_counter("unavailablePods")),
+        Cell("DISRUPTIONS", _make_counter("disruptedPods")),
+        Cell("ALLOWED", "status.unavailableAllowed"),
         Cell("TARGETS", "status.totalReplicas"),
     ),
     metrics=Metrics(

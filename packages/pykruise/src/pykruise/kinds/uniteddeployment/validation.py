@@ -392,7 +392,7 @@ def _find_doubts(template: Mapping[str, Any], path: str, spec: Mapping[str, Any]
         (template.get("metadata") or {}).get("name") for template in spec.get("volumeClaimTemplates") or ()
     ]
     own = {volume.get("name") for volume in (template.get("spec") or {}).get("volumes") or ()}
-    further = [fromkey for fromkey in dict.fromkeys(claims) if fromkey and fromkey not in own]
+    further = [name for name in dict.fromkeys(claims) if name and name not in own]
     for error in find_template_errors(template, path, further_volumes=further):
         yield f"{error.field}: {error.message}"
     for error in _find_pod_errors(template, f"{path}.spec"):

@@ -69,7 +69,10 @@ class SubsetAllocator:
         return request.taken
 
     async def release(self, view: SpreadView, *, version: str, pod_name: str, subset: str) -> None:
-        """Release the slot of a deleted pod of `subset`. Raises UnsettledError."""
+        """Release the slot of a deleted pod of `subset`.
+
+        Raises UnsettledError, and the errors of reading the workload's replicas.
+        """
         await self.updates.settle(view, _SlotRequest(version=version, pod_name=pod_name, subset=subset))
 
 

@@ -5,7 +5,6 @@ budgets.
 from collections.abc import Iterator, Mapping, Sequence
 
 from pykruise.kube.documents import Document, annotations_of, get_path, labels_of
-from pykruise.kube.errors import NotFoundError
 from pykruise.kube.resources import POD_DISRUPTION_BUDGETS, PODS
 from pykruise.kube.values.counts import format_count
 from pykruise.kube.values.selectors import SelectorError, parse_selector
@@ -19,10 +18,7 @@ SHOWN = 3
 
 async def check_budgets(live: Live) -> Sequence[Finding]:
     """Check that each budget covers pods and sometimes allows a disruption."""
-    try:
-        unavailable = await live.list(POD_UNAVAILABLE_BUDGETS)
-    except NotFoundError:
-        unavailable = []
+    unavailable = await live.list(POD_UNAVAILABLE_BUDGETS)
     disruption, pods = await live.list(POD_DISRUPTION_BUDGETS), await live.list(PODS)
     return find_budget_findings(unavailable, disruption, pods)
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 
 from pykruise.kinds.gates import GateError
 from pykruise.kube.documents import Document, get_path
-from pykruise.kube.errors import NotFoundError
 from pykruise.kube.program.flags import FlagError
 from pykruise.kube.resources import NAMESPACES, NODES
 from pykruise.kube.values.counts import format_count
@@ -37,10 +36,7 @@ async def check_images(live: Live) -> Sequence[Finding]:
             "exist: ImagePullJobs with secrets wait"
         )
         findings.append(make_warning("images", what, APPLY))
-    try:
-        node_images = await live.list(NODE_IMAGES)
-    except NotFoundError:
-        return findings  # the check of CRDs reports this
+    node_images = await live.list(NODE_IMAGES)
     findings += find_image_findings(node_images, await live.list(NODES))
     return findings or [
         make_fine("images", f"nothing is wrong with {format_count(len(node_images), 'NodeImage')}")

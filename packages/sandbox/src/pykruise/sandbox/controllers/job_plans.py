@@ -1,6 +1,6 @@
 """The next step of a Job, decided from its pods.
 
-Job + its pods + now ──▶ count_pods() ──▶ Tally ──▶ decide_next_step() ──▶ Step ──▶ jobs.py
+Job + its pods + now ──▶ count_pods() ──▶ JobTally ──▶ decide_next_step() ──▶ JobStep ──▶ jobs.py
 
 Pure; job_policies.py evaluates the policies. Same rules as Kubernetes' job controller with pod tracking by
 finalizers: a pod that has ended is first recorded in `status.uncountedTerminatedPods`, then loses its finalizer, and

@@ -1,6 +1,7 @@
 """Pods on nodes, updated pod by pod.
 
-pods, nodes ──place(), set_node()──▶ Ledger ──▶ NodeLoad of each node, counts of pods by selector and anti-affinity term
+pods, nodes ──place(), set_node()──▶ NodeLedger ──▶ NodeLoad of each node, counts of pods by selector and anti-affinity
+                                                        term
 
 No I/O, no clock, no randomness. scheduling/filters.py reads the ledger to choose a pod's node.
 """

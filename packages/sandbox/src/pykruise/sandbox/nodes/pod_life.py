@@ -1,6 +1,6 @@
 """The life of a pod on its node: the transitions of its containers.
 
-SimulatedPodState + SandboxPodView + World + now ──▶ advance() ──▶ SimulatedPodState, and when to look again
+SimulatedPodState + SandboxPodView + NodeWorld + now ──▶ advance() ──▶ SimulatedPodState, and when to look again
 
 Pure: no I/O, no clock, no randomness (delays vary by a fraction that is computed from seed, uid and run).
 """

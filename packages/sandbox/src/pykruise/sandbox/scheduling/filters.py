@@ -1,6 +1,6 @@
 """Choice of a pod's node: filters rule nodes out, and ranks decide between the remaining nodes.
 
-Ledger (ledger.py) ──▶ choose(pod, ledger, rng) ──▶ ChosenNode(node) | NoPlace(message)
+NodeLedger (ledger.py) ──▶ choose(pod, ledger, rng) ──▶ ChosenNode(node) | NoPlace(message)
 
 No I/O and no clock; the only randomness is the `rng` that decides between equal nodes. The ledger is updated pod by
 pod, so a decision only reads each node once (about 2 µs per node), however many pods there are.
