@@ -35,7 +35,7 @@ class RefMetadata(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UpdateSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """Changes of a pod. The keys of images, environments and resources are container names (resources: or WHOLE_POD)."""
+    """Changes of a pod. Images, environments and resources are keyed by container name; resources also by WHOLE_POD."""
 
     revision: str = ""
     """Target revision, written as in the pod's state annotation and revision label."""
