@@ -1,7 +1,7 @@
 """The credentials that a pull may use: secrets that the manager copied, and credentials of the node itself.
 
 NodeImage.pullSecrets ──▶ Keyring.list_credentials_for(): Secrets (kept for minutes), docker configuration, plugins
-                          └──▶ Credential …, the longest match first
+                          └──▶ Credential …, the longest matching name first
 
 A secret that cannot be read is left out with a warning: the image may be public, or another secret may suffice.
 """

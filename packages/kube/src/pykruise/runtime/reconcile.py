@@ -164,7 +164,7 @@ class _Past(msgspec.Struct):
     ramped: tuple[int, float] = (0, -RAMP_KEPT_S)
     """Generation of that plan, and the time of its end."""
     in_terminating: bool = False
-    """Whether its namespace terminates: it accepts no new objects until it is deleted."""
+    """Whether the object's namespace is terminating. A terminating namespace accepts no new objects."""
 
 
 class Reconciler:

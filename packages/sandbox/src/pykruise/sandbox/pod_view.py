@@ -347,9 +347,8 @@ class SandboxPodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         return self.status.phase in ("Succeeded", "Failed")
 
     def sum_requests(self) -> Mapping[str, int]:
-        """Requests of the pod to its node (cpu in millicores). This is the rule of Kubernetes' pod requests.
-
-        The requests while the pod runs, or the highest requests while it starts if these are larger, plus the overhead.
+        """Return what the pod requests from its node (cpu in millicores), as Kubernetes computes it: the requests while
+        the pod runs, or the highest requests while it starts if these are larger, plus the overhead.
         """
         wanted = self.containers.total
         if self.init_containers.items:

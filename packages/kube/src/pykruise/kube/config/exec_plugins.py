@@ -2,8 +2,8 @@
 
 a user's `exec` entry ──▶ ExecPlugin.read(entry) ──▶ .run(cluster) ──▶ the status of the printed ExecCredential
 
-Same rules as client-go: the plugin gets KUBERNETES_EXEC_INFO, and uses the terminal only if there is one and its
-`interactiveMode` allows that.
+Same rules as client-go: the plugin gets KUBERNETES_EXEC_INFO. It may use the terminal if a terminal exists and the
+entry's `interactiveMode` allows this.
 """
 
 import json

@@ -154,8 +154,8 @@ def make_tls_context(parts: TlsParts, at_cluster: str, at_user: str) -> ssl.SSLC
 def _file_of(content: bytes) -> Iterator[str]:
     """Provide a path from which to read `content`, for the one call of the ssl module that only accepts files.
 
-    On Linux the path refers to memory; elsewhere to a file that only this user can read, for the duration of the
-    call.
+    On Linux the path refers to memory. Elsewhere it refers to a file that only the user of this process can read; the
+    file is deleted after the call.
     """
     if hasattr(os, "memfd_create") and os.path.isdir("/proc/self/fd"):
         fd = os.memfd_create("tls")

@@ -4,7 +4,7 @@ Secret, config.json ──▶ read_credentials() ──▶ Credential (where, us
                     ──▶ list_matching_credentials(image)
 
 Pure. This is the rule of Kubernetes' docker keyring: an entry names a registry, with or without a path; parts of its
-host may be `*`; the longest match comes first. Invalid entries are left out.
+host may be `*`; the credential with the longest matching name comes first. Invalid entries are left out.
 """
 
 import binascii
@@ -90,7 +90,7 @@ def _normalize(where: str) -> str:
 
 
 def list_matching_credentials(credentials: Iterable[Credential], repository: str) -> list[Credential]:
-    """Return the credentials for an image, the longest match first. `repository`: the full name,
+    """Return the credentials for an image, the longest matching name first. `repository`: the full name,
     `docker.io/library/nginx`.
     """
     result = [credential for credential in credentials if _is_for(credential.where, repository)]

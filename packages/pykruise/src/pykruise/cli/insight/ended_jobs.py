@@ -26,7 +26,9 @@ _OWN: Final = "containers"
 """Field of the containers of pods that a job owns."""
 
 _COMPARED: Final = ("image", "command", "args")
-"""Fields of a container that webhooks rarely change, so that a difference comes from the template."""
+"""Fields of a container that webhooks rarely change. So if a pod and the template differ in these fields, the template
+was changed.
+"""
 
 
 def explain_older_spec(sight: Sight) -> Wait | None:

@@ -412,7 +412,7 @@ def _find_obstacles(workload: Kind, sight: Sight | None, wanted: Document, playe
         down = [pod.name for pod in sight.snapshot.pods if pod.is_active and not pod.is_serving]
         if down:
             not_served = format_count(
-                len(down), "pod does not serve now and counts", "pods do not serve now and count"
+                len(down), "pod that does not serve now counts", "pods that do not serve now count"
             )
             yield f"{not_served} against maxUnavailable: {_join_names(down)}"
     gates = _list_foreign_gates(wanted)

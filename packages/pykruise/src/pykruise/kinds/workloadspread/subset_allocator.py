@@ -89,7 +89,7 @@ class _SlotUpdates:
         self._clock = clock
         self._fresh_id = fresh_id
         self._seen_going: dict[str, frozenset[tuple[str, str]]] = {}
-        """For each WorkloadSpread, by uid: the pods in `deletingPods` that a read has shown to terminate, each with its
+        """Pods in `deletingPods` that a read has shown to terminate, by uid of the WorkloadSpread; each pod has its
         time in `deletingPods`.
         """
 

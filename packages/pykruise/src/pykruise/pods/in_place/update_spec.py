@@ -3,7 +3,8 @@
 find_difference() ──▶ UpdateSpec ──┬▶ add_pending() (adds the changes that an unfinished update left open)
                                    └▶ batches.py, and grace.py stores it while the pod leaves service
 
-Pure values. All changes are keyed by container name, so they fit any pod of the old revision.
+Pure values. Changes of images, environments and resources are keyed by container name; the metadata patch changes the
+whole pod. So an UpdateSpec fits any pod of the old revision.
 """
 
 from collections.abc import Iterable, Mapping
@@ -34,7 +35,7 @@ class RefMetadata(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UpdateSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """Changes of one pod, by container name."""
+    """Changes of a pod. Images, environments and resources are keyed by container name; resources also by WHOLE_POD."""
 
     revision: str = ""
     """Target revision, written as in the pod's state annotation and revision label."""
@@ -58,7 +59,7 @@ class UpdateSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def add_pending(spec: UpdateSpec, pending: UpdateSpec | None) -> UpdateSpec:
-    """`spec` with the open changes of an earlier, unfinished update that `spec` does not override.
+    """Return `spec` plus the changes that an unfinished earlier update left open, except those that `spec` overrides.
 
     The new spec is the difference between two revisions. Without the open changes, a pod that never fully reached the
     older revision would lack them forever.

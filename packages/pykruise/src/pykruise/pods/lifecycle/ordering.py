@@ -166,7 +166,7 @@ def _parse_weights(terms: Iterable[WeightPriorityTerm], *, is_strict: bool) -> I
 def sort_by_weight(pods: Sequence[PodView], terms: Sequence[tuple[Selector, int]]) -> list[PodView]:
     """Stable sort by the sum of the weights of all matching selectors, the greatest first.
 
-    Only the first MOST_WEIGHTS terms count. Admission rejects more terms, except in objects that already had more.
+    Only the first MOST_WEIGHTS terms count. Admission rejects more terms, unless an update leaves the list unchanged.
     """
     used = terms[:MOST_WEIGHTS]
     return sorted(

@@ -34,7 +34,7 @@ class ProbeOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """Result of a probe."""
 
     container_id: str
-    """ID of the newest container with that name."""
+    """ID of the newest run of the probed container."""
     is_running: bool
     started_at: Instant
     problem: str
@@ -81,8 +81,8 @@ class NodeRuntime:
         return node is not None and not node.is_stopped
 
     def probe(self, key: Key, uid: str, container: str, probe: str) -> ProbeOutcome | None:
-        """Probe the container. The probe succeeds when the container is ready, unless a rule makes it fail. Return
-        None if no such container has started.
+        """Probe the container. The probe succeeds when the container is ready, unless a scripted failure (faults.py)
+        makes it fail. Return None if no such container has started.
         """
         pod, state = self._pods.get(key), self._states.get(key)
         if pod is None or state is None or state.uid != uid:
@@ -118,7 +118,9 @@ class NodeRuntime:
         )
 
     async def stop_container(self, key: Key, name: str, grace_s: float) -> None:
-        """Stop a container after its preStop hook, unless it has ended meanwhile. Its kubelet starts it again."""
+        """Wait for the preStop hook, then stop the container, unless this run of the container has ended meanwhile. The
+        kubelet starts the container again.
+        """
         pod = self._pods.get(key)
         run = (self.runs_of(key, pod.uid) or {}).get(name) if pod is not None else None
         if pod is None or run is None:

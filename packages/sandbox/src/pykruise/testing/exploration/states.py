@@ -4,10 +4,11 @@ API server's objects ───┐
 caches, queues, memory ─┼──▶ text ──names, uids, times, versions replaced──▶ digest
 waiting steps, budgets ─┘
 
-The text leaves out differences between two runs that change no decision. Uids and random names are numbered in the
-order in which they occur in the text. A version is only `present` (the current one) or `past`. Times in objects are
-left out. Other times are in hundredths of a second from now, and times long past are equal. So states that differ only
-in these values are equal. If a decision depends only on the order of random names, only one order is tried.
+Two runs can differ in values that change no decision; the text leaves out these differences. Uids and random names are
+numbered in the order in which they occur in the text. A version is only `present` (the current one) or `past`. Times in
+objects are left out. Other times are written as seconds from now, rounded to hundredths; all times more than 10 seconds
+ago are equal. So states that differ only in these values are equal. If a decision depends only on the order of random
+names, only one order is tried.
 """
 
 import re
@@ -31,7 +32,7 @@ TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 VERSION = re.compile(r"""(?:"resourceVersion":|"value":|resource_version=)["'](?P<version>\d+)["']""")
 ADDRESS = re.compile(r"\b\d+\.\d+\.\d+\.\d+\b|[a-z]+://[0-9a-f]{64}")
 FIRST_IDENTITY = 1 << 32
-"""Integers from here on are identities of Python objects, which some memories use as keys."""
+"""An integer of this size or larger is the id() of a Python object. Some memories use such ids as keys."""
 PAST_S = -10.0
 """Times before this limit (in seconds relative to now) are treated as equal."""
 
@@ -51,7 +52,7 @@ class VersionedStorage(RecordingStorage):
         self._texts: dict[tuple[str, Key, int], str] = {}
 
     def commit(self, change: StorageChange) -> None:
-        """Store a write in the same way as every storage."""
+        """Store a write, and remember the object's bytes and versions for `text_of`, `objects` and `after`."""
         stored = change.new or change.old
         assert stored is not None
         if change.new is not None:
