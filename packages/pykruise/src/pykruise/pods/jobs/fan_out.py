@@ -73,7 +73,7 @@ class JobPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """Number of targets that may be active at the same time; with 0, no target is started."""
     on_failure: OnFailure = OnFailure.CONTINUE
     retries: int = 0
-    """Number of times that a target is started again after failures. When no retry is left, the target counts as failed."""
+    """Number of times that a failed target is started again. When no retry is left, the target counts as failed."""
     is_paused: bool = False
     """Whether the job is paused: no target is started, stopped or judged. The time until the deadline continues, but
     the job does not end before it is resumed.
