@@ -113,6 +113,15 @@ def test_fields_that_go_writes_when_empty_change_the_revision_name(kept: dict[st
     assert encode_revision_data({**plain, "spec": {**plain["spec"], **kept}}) != encode_revision_data(plain)
 
 
+@pytest.mark.parametrize("given", [{"periodSeconds": 0}, {"periodSeconds": None}, {"periodSeconds": 10}])
+def test_a_probe_means_the_same_with_and_without_a_default(given: dict[str, Any]) -> None:
+    """A change of such a template starts no rollout."""
+    plain, other = template("nginx:1"), template("nginx:1")
+    plain["spec"]["containers"][0]["livenessProbe"] = {"exec": {"command": ["a"]}}
+    other["spec"]["containers"][0]["livenessProbe"] = {"exec": {"command": ["a"]}, **given}
+    assert encode_meaning(other) == encode_meaning(plain)
+
+
 AMOUNTS = [("1", "1000m"), ("0.5Gi", "512Mi"), (1, "1"), ("1e3", "1k"), ("1Gi", "1073741824")]
 
 

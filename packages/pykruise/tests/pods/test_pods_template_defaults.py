@@ -159,6 +159,16 @@ def test_probes_have_times_and_those_over_http_a_path_and_a_scheme() -> None:
     assert result["startupProbe"] == {**PROBE, "httpGet": {"port": 80, "path": "/up", "scheme": "HTTP"}}
 
 
+@pytest.mark.parametrize("given", [0, None])
+def test_a_number_of_a_probe_that_is_0_or_null_gets_its_default(given: int | None) -> None:
+    probe = {**dict.fromkeys(PROBE, given), "initialDelaySeconds": 0, "exec": {"command": ["a"]}}
+    assert container(livenessProbe=probe)["livenessProbe"] == {
+        **PROBE,
+        "initialDelaySeconds": 0,
+        "exec": {"command": ["a"]},
+    }
+
+
 def test_only_the_named_probes_of_a_separate_container_get_defaults() -> None:
     """sidecarset 4: startupProbe gets no defaults, since they would change hashes of stored objects"""
     item = {"name": "c", "livenessProbe": {"a": 1}, "startupProbe": {"a": 1}}
@@ -234,7 +244,10 @@ FED_BY_V1 = {"path": "a", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadat
         ({"emptyDir": {"medium": "Memory"}}, {"emptyDir": {"medium": "Memory"}}),
         ({"hostPath": {"path": "/a"}}, {"hostPath": {"path": "/a", "type": ""}}),
         ({"hostPath": {"path": "/a", "type": "File"}}, {"hostPath": {"path": "/a", "type": "File"}}),
+        ({"hostPath": {"path": "/a", "type": None}}, {"hostPath": {"path": "/a", "type": ""}}),
         ({"secret": {}}, {"secret": {"defaultMode": 420}}),
+        ({"secret": {"defaultMode": None}}, {"secret": {"defaultMode": 420}}),
+        ({"secret": {"defaultMode": 0}}, {"secret": {"defaultMode": 0}}),
         ({"secret": {"defaultMode": 256}}, {"secret": {"defaultMode": 256}}),
         ({"configMap": {"name": "m"}}, {"configMap": {"name": "m", "defaultMode": 420}}),
         ({"downwardAPI": {}}, {"downwardAPI": {"defaultMode": 420}}),
@@ -254,6 +267,7 @@ FED_BY_V1 = {"path": "a", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadat
                     "sources": [
                         {"serviceAccountToken": {"path": "t"}},
                         {"serviceAccountToken": {"path": "t", "expirationSeconds": 600}},
+                        {"serviceAccountToken": {"path": "t", "expirationSeconds": None}},
                         {"downwardAPI": {"items": [FED]}},
                         {"downwardAPI": {}},
                         {"secret": {"name": "s"}},
@@ -266,6 +280,7 @@ FED_BY_V1 = {"path": "a", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadat
                     "sources": [
                         {"serviceAccountToken": {"path": "t", "expirationSeconds": 3600}},
                         {"serviceAccountToken": {"path": "t", "expirationSeconds": 600}},
+                        {"serviceAccountToken": {"path": "t", "expirationSeconds": 3600}},
                         {"downwardAPI": {"items": [FED_BY_V1]}},
                         {"downwardAPI": {}},
                         {"secret": {"name": "s"}},

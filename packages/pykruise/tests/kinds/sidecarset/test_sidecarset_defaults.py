@@ -80,3 +80,10 @@ def test_the_hashes_are_computed_from_the_stored_spec_over_a_clients_values() ->
         assert [annotations[key] for key in hashes] == [reckoned.full, reckoned.without_image]
     without_metadata = {"spec": {"containers": [container("a")]}}
     assert set(add_defaults(without_metadata)["metadata"]["annotations"]) == set(hashes)
+
+
+@pytest.mark.parametrize("given", [0, None])
+def test_the_numbers_of_a_probe_get_defaults_except_in_a_startup_probe(given: int | None) -> None:
+    probe = {"exec": {"command": ["a"]}, "periodSeconds": given}
+    (result,) = defaulted(container("a", livenessProbe=probe, startupProbe=probe))["containers"]
+    assert (result["livenessProbe"]["periodSeconds"], result["startupProbe"]) == (10, probe)

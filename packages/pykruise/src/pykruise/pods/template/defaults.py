@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
-from pykruise.kube.documents import Document
+from pykruise.kube.documents import Document, drop_nulls
 from pykruise.kube.values.quantities import Quantity, round_up_to_milli
 from pykruise.pods.settings import OnGate
 
@@ -137,7 +137,7 @@ def _fill_contents_defaults(
         contents["env"] = [_fill_env_defaults(entry) for entry in contents["env"]]
     for field in probes:
         if contents.get(field) is not None:
-            contents[field] = {**_PROBE, **_fill_handler_defaults(contents[field])}
+            contents[field] = _fill_probe_defaults(contents[field])
     if contents.get("lifecycle"):
         contents["lifecycle"] = {
             turn: _fill_handler_defaults(handler)
@@ -146,6 +146,12 @@ def _fill_contents_defaults(
             for turn, handler in contents["lifecycle"].items()
         }
     return contents
+
+
+def _fill_probe_defaults(probe: Mapping[str, Any]) -> Document:
+    """Set the defaults of a probe. For its numbers, 0 is an absent value."""
+    given = {field: value for field, value in probe.items() if value or field not in _PROBE}
+    return {**_PROBE, **_fill_handler_defaults(given)}
 
 
 def _fill_port_defaults(port: Mapping[str, Any], *, on_host: bool) -> Document:
@@ -199,10 +205,10 @@ def _fill_volume_defaults(volume: Mapping[str, Any]) -> Document:
     if not any(field != "name" for field in result):
         return {**result, "emptyDir": {}}
     if (path := result.get("hostPath")) is not None:
-        result["hostPath"] = {"type": "", **path}
+        result["hostPath"] = {"type": "", **drop_nulls(path)}
     for field in ("secret", "configMap", "downwardAPI", "projected"):
         if result.get(field) is not None:
-            result[field] = {"defaultMode": FILE_MODE, **result[field]}
+            result[field] = {"defaultMode": FILE_MODE, **drop_nulls(result[field])}
     if result.get("downwardAPI"):
         result["downwardAPI"] = _fill_items_defaults(result["downwardAPI"])
     if result.get("projected"):
@@ -214,7 +220,7 @@ def _fill_volume_defaults(volume: Mapping[str, Any]) -> Document:
 def _fill_projection_defaults(source: Mapping[str, Any]) -> Document:
     projection: Document = dict(source)
     if token := projection.get("serviceAccountToken"):
-        projection["serviceAccountToken"] = {"expirationSeconds": TOKEN_SECONDS, **token}
+        projection["serviceAccountToken"] = {"expirationSeconds": TOKEN_SECONDS, **drop_nulls(token)}
     if projection.get("downwardAPI"):
         projection["downwardAPI"] = _fill_items_defaults(projection["downwardAPI"])
     return projection
