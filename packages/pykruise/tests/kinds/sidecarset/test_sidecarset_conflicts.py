@@ -88,6 +88,30 @@ def test_volumes_of_one_name_are_the_same() -> None:
 
 
 @pytest.mark.parametrize(
+    ("mine", "theirs", "is_same"),
+    [
+        ({"emptyDir": {"sizeLimit": "1Gi"}}, {"emptyDir": {"sizeLimit": "1024Mi"}}, True),
+        ({"emptyDir": {"sizeLimit": "1Gi"}}, {"emptyDir": {"sizeLimit": "1G"}}, False),
+        ({"emptyDir": {"medium": ""}}, {"emptyDir": {}, "secret": None}, True),
+        ({"emptyDir": {"unknown": 1}}, {"emptyDir": {}}, True),
+        ({"secret": {"secretName": "s", "items": []}}, {"secret": {"secretName": "s"}}, True),
+        ({"secret": {"secretName": "s"}}, {"secret": {"secretName": "s", "defaultMode": 420}}, True),
+        ({"secret": {"secretName": "s"}}, {"secret": {"secretName": "s", "defaultMode": 256}}, False),
+        ({"emptyDir": {"sizeLimit": "1Gi"}}, {"emptyDir": {"sizeLimit": "much"}}, False),
+    ],
+)
+@pytest.mark.parametrize("is_admitted", [True, False])
+def test_volumes_are_compared_by_their_meaning(
+    mine: Document, theirs: Document, *, is_same: bool, is_admitted: bool
+) -> None:
+    """section 5.6"""
+    other = sidecarset("one", container("a"), volumes=[{"name": "v", **theirs}])
+    doc = sidecarset("two", container("b"), volumes=[{"name": "v", **mine}])
+    causes = problems(add_defaults(doc), view(other, is_admitted=is_admitted))
+    assert [cause.field for cause in causes] == ([] if is_same else ["spec.volumes"])
+
+
+@pytest.mark.parametrize(
     ("mine", "theirs", "collides"),
     [
         ("Overwrite", "MergePatchJson", True),

@@ -7,16 +7,20 @@ canary or its base, so the two never meet.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 from pykruise.kinds.sidecarset.pod_annotations import OVERWRITE, RETAIN
 from pykruise.kinds.sidecarset.types import SidecarSetSpec
 from pykruise.kinds.sidecarset.view import ReadableSidecarSetView, SidecarSetView, has_contents
-from pykruise.kube.documents import is_same
+from pykruise.kube.documents import Document, is_same
 from pykruise.kube.errors import Cause
 from pykruise.kube.pod_rules.field_errors import make_invalid_error
+from pykruise.kube.schemas.builtin_types import AmountError, find_decoder
 from pykruise.kube.values.selectors import SelectorError, parse_selector
 from pykruise.kube.values.selectors import has_overlap as selectors_overlap
+from pykruise.pods.template.defaults import add_volume_defaults
+
+_VOLUME: Final = "io.k8s.api.core.v1.Volume"
 
 
 def find_conflict_errors(
@@ -75,9 +79,21 @@ def _find_name_errors(given: Mapping[str, Any], other: SidecarSetSpec, name: str
 def _find_volume_errors(given: Mapping[str, Any], other: SidecarSetSpec, name: str) -> Iterator[Cause]:
     theirs = {entry.get("name"): entry for entry in other.volumes or ()}
     for volume in given.get("volumes") or ():
-        if volume.get("name") in theirs and not is_same(volume, theirs[volume.get("name")]):
+        their = theirs.get(volume.get("name"))
+        if their is not None and not is_same(_to_typed_volume(volume), _to_typed_volume(their)):
             detail = f"volume {volume.get('name')} is in conflict with another definition in {name}"
             yield make_invalid_error("spec.volumes", volume.get("name"), detail)
+
+
+def _to_typed_volume(volume: Mapping[str, Any]) -> Document:
+    """The volume in the form in which the API server would write it, with its defaults."""
+    decoder = find_decoder(_VOLUME)
+    assert decoder is not None, "its types are in the package's data"
+    try:
+        typed, _ = decoder.decode(volume)
+    except AmountError:
+        typed = dict(volume)  # the sidecar rules report the invalid quantity
+    return add_volume_defaults(typed)
 
 
 def _find_annotation_errors(spec: SidecarSetSpec, other: SidecarSetSpec, name: str) -> Iterator[Cause]:
