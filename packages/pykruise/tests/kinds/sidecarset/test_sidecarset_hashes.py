@@ -63,6 +63,16 @@ def test_hashed_fields_have_their_declared_order_without_empty_ones() -> None:
     )
 
 
+def test_an_empty_service_of_a_grpc_probe_is_not_an_absent_one() -> None:
+    """section 3.2, step 2"""
+    absent, empty = (
+        build_hashed_text([{**ONE, "livenessProbe": {"grpc": {"port": 1, **service}}}], None)
+        for service in ({}, {"service": ""})
+    )
+    assert '"grpc":{"port":1,"service":null}' in absent
+    assert '"grpc":{"port":1,"service":""}' in empty
+
+
 def test_fields_that_go_clients_always_write_are_hashed_when_missing() -> None:
     """section 3.2, step 2"""
     sidecar: dict[str, Any] = {

@@ -62,7 +62,7 @@ _TABLE: Final[Mapping[str, str]] = {
     "HttpGet": "path port#! host scheme httpHeaders:Header",
     "Header": "name! value!",
     "TcpSocket": "port#! host",
-    "Grpc": "port#! service?!",
+    "Grpc": "port#! service*?!",
     "Sleep": "seconds#!",
     "SecurityContext": "capabilities:Capabilities privileged* seLinuxOptions:SELinux windowsOptions:Windows"
     " runAsUser* runAsGroup* runAsNonRoot* readOnlyRootFilesystem* allowPrivilegeEscalation* procMount*"
