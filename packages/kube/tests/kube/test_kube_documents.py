@@ -1,5 +1,7 @@
 """Decoding, encoding and looking into documents."""
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -13,6 +15,7 @@ from pykruise.kube.documents import (
     is_same,
     key_of,
     labels_of,
+    rename_members,
 )
 from pykruise.kube.ids import Key
 
@@ -108,3 +111,17 @@ def test_json_equality_separates_true_from_one_and_equates_1_with_1_point_0() ->
     assert not is_same([1], [1, 2])
     assert not is_same({"a": 1}, ["a"])
     assert not is_same("1", 1)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ({"KIND": 1, "Other": 2}, {"kind": 1, "Other": 2}),
+        ({"kind": 1, "Kind": 2}, {"kind": 2}),
+        ({}, {}),
+        (None, None),
+        ([{"KIND": 1}], [{"KIND": 1}]),
+    ],
+)
+def test_members_are_renamed_without_regard_to_case(value: Any, expected: Any) -> None:
+    assert rename_members(value, ("kind",)) == expected

@@ -6,7 +6,7 @@ Pure. A document is the result of `orjson`: dict, list, str, int, float, bool, N
 projected into typed values elsewhere. All other values stay unchanged, so unknown fields are kept.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -29,6 +29,7 @@ __all__ = [
     "is_same",
     "key_of",
     "labels_of",
+    "rename_members",
 ]
 
 Document = dict[str, Any]
@@ -116,6 +117,17 @@ def annotations_of(doc: Mapping[str, Any]) -> Mapping[str, str]:
 def drop_nulls(value: Mapping[str, Any] | None) -> Document:
     """Return a new document without null fields: for Kubernetes, a null is an absent field, which gets its default."""
     return {field: item for field, item in (value or {}).items() if item is not None}
+
+
+def rename_members(value: Any, names: Iterable[str]) -> Any:
+    """Return the JSON object with these names for members whose names differ from them only in case; of several such
+    members the last one counts. Go reads the members of a struct in this way. A value that is not an object stays
+    unchanged.
+    """
+    if not isinstance(value, Mapping):
+        return value
+    known = {name.lower(): name for name in names}
+    return {known.get(name.lower(), name): item for name, item in value.items()}
 
 
 def get_path(doc: Any, *path: str | int, default: Any = None) -> Any:

@@ -1,5 +1,6 @@
 """Annotations of pods that a SidecarSet may patch, and errors of its entries."""
 
+from collections.abc import Callable
 from typing import Any
 
 import orjson
@@ -62,6 +63,21 @@ def test_a_rule_is_for_sidecarsets_with_its_labels_even_with_the_gate() -> None:
     assert errors(labelled, whitelist=text) == []
 
 
+@pytest.mark.parametrize("written", [str, str.upper, str.lower])
+def test_the_members_of_a_whitelist_count_in_upper_and_lower_case(written: Callable[[str], str]) -> None:
+    """section 5.5"""
+    # given
+    expression = {written("key"): "tier", written("operator"): "In", written("values"): ["Gold"]}
+    selector = {written("matchLabels"): {"App": "x"}, written("matchExpressions"): [expression]}
+    rule = {written("selector"): selector, written("allowedAnnotationKeyExprs"): ["^oom-score$"]}
+    text = orjson.dumps({written("rules"): [rule]}).decode()
+    # then
+    labels = {"App": "x", "tier": "Gold"}
+    assert errors(annotating(OOM, metadata={"labels": labels}), whitelist=text) == []
+    assert errors(annotating(OOM, metadata={"labels": {**labels, "tier": "gold"}}), whitelist=text) != []
+    assert errors(annotating(OOM, metadata={"labels": {"app": "x", "tier": "Gold"}}), whitelist=text) != []
+
+
 def test_each_key_must_be_allowed_and_is_named_once() -> None:
     # given
     text = whitelist({"allowedAnnotationKeyExprs": ["^oom", "^log$"]})
@@ -81,6 +97,10 @@ def test_each_key_must_be_allowed_and_is_named_once() -> None:
         "",
         "no json",
         '{"rules":1}',
+        '{"rules":[1]}',
+        '{"rules":[{"selector":1}]}',
+        '{"rules":[{"selector":{"matchExpressions":1}}]}',
+        "[]",
         '{"rules":[{"allowedAnnotationKeyExprs":["["]}]}',
         '{"rules":[{"selector":{"matchExpressions":[{"key":"a","operator":"Nope"}]}}]}',
     ],

@@ -2,10 +2,11 @@
 
 document + whitelist text ──▶ find_annotation_errors() ──▶ field errors
 
-Pure. The whitelist is JSON: {"rules": [{"selector": …, "allowedAnnotationKeyExprs": ["^oom-score$"]}]}.
+Pure. The whitelist is JSON: {"rules": [{"selector": …, "allowedAnnotationKeyExprs": ["^oom-score$"]}]}. Member names
+match without regard to case.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -14,7 +15,7 @@ import orjson
 from pykruise.kinds.sidecarset.admission_facts import WHITELIST_KEY, SidecarSetFacts
 from pykruise.kinds.sidecarset.pod_annotations import POLICIES
 from pykruise.kinds.sidecarset.types import SidecarSetSpec
-from pykruise.kube.documents import labels_of
+from pykruise.kube.documents import labels_of, rename_members
 from pykruise.kube.errors import Cause
 from pykruise.kube.pod_rules.field_errors import (
     make_invalid_error,
@@ -112,7 +113,7 @@ def _compile_patterns(facts: SidecarSetFacts, labels: Mapping[str, str]) -> list
     if facts.whitelist is None:
         return []
     try:
-        rules = msgspec.convert(orjson.loads(facts.whitelist), _Whitelist).rules or []
+        rules = _read_rules(facts.whitelist)
         patterns: list[Pattern] = []
         for rule in rules:
             if rule.selector is None or parse_selector(rule.selector).matches(labels):
@@ -120,3 +121,28 @@ def _compile_patterns(facts: SidecarSetFacts, labels: Mapping[str, str]) -> list
     except (orjson.JSONDecodeError, msgspec.ValidationError, SelectorError, PatternError) as error:
         raise _NoWhitelistError(f"the whitelist ({_WHERE}) cannot be read: {error}") from error
     return patterns
+
+
+def _read_rules(text: str) -> list[_Rule]:
+    """Read the rules of the whitelist. Raises ValueError."""
+    whitelist = rename_members(orjson.loads(text), ("rules",))
+    if isinstance(whitelist, dict):
+        whitelist["rules"] = _map_items(whitelist.get("rules"), _rename_rule_members)
+    return msgspec.convert(whitelist, _Whitelist).rules or []
+
+
+def _rename_rule_members(rule: Any) -> Any:
+    result = rename_members(rule, ("selector", "allowedAnnotationKeyExprs"))
+    if isinstance(result, dict):
+        selector = rename_members(result.get("selector"), ("matchLabels", "matchExpressions"))
+        if isinstance(selector, dict):
+            selector["matchExpressions"] = _map_items(
+                selector.get("matchExpressions"),
+                lambda expression: rename_members(expression, ("key", "operator", "values")),
+            )
+        result["selector"] = selector
+    return result
+
+
+def _map_items(value: Any, change: Callable[[Any], Any]) -> Any:
+    return [change(item) for item in value] if isinstance(value, list) else value

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
+from pykruise.kube.documents import rename_members
 from pykruise.kube.values.group_kinds import GroupKind
 
 CONFIGURATION: Final = "kruise-configuration"
@@ -99,4 +100,4 @@ def _read_text(entry: Any, name: str, path: str) -> str:
 def _find_member(entry: Any, name: str, path: str) -> Any:
     if not isinstance(entry, dict):
         raise WhiteListError(f"{path or 'the white list'}: must be an object")
-    return next((value for key, value in entry.items() if key.lower() == name.lower()), None)
+    return rename_members(entry, (name,)).get(name)
