@@ -416,6 +416,12 @@ _SIDECAR_SET: Final = _differences_of(
         "the rejected values could never be evaluated",
     ),
     (
+        "invalid values of `podInjectPolicy`, `shareVolumePolicy` and `transferEnv` of an init container, and of "
+        "`shareVolumeDevicePolicy` of any container, are accepted and have no effect",
+        "admission rejects them if they are new; in stored objects they have no effect",
+        "a mistyped value is reported",
+    ),
+    (
         "the pod condition `SidecarSetUpgradable` stays False after a change that running pods cannot get "
         "is reverted, and it keeps the names of deleted SidecarSets",
         "the condition becomes True after the reversal, and the names are removed",

@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
+from pykruise.kinds.sidecarset.kind import KIND
 from pykruise.kinds.sidecarset.sidecar_rules import find_sidecar_errors
 from pykruise.kube.documents import Document
-from support.sidecarsets import container, hot
+from support.sidecarsets import container, hot, sidecarset, view
 
 
 def errors(*containers: Document, stored: list[Document] | None = None, **spec: Any) -> list[tuple[str, str]]:
@@ -34,6 +35,43 @@ def test_an_error_of_a_new_sidecarset_is_reported() -> None:
 def test_settings_of_init_containers_are_validated_too() -> None:
     init = [plain("i", podInjectPolicy="Beside")]
     assert errors(plain(), initContainers=init) == [("Invalid", "spec.initContainers[0].podInjectPolicy")]
+
+
+REFERRING = {
+    "envName": "A",
+    "sourceContainerNameFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.name"}},
+}
+
+
+@pytest.mark.parametrize(
+    ("group", "fields", "has_effect"),
+    [
+        ("initContainers", {"podInjectPolicy": "Beside"}, False),
+        ("initContainers", {"shareVolumePolicy": {"type": "on"}}, False),
+        ("initContainers", {"shareVolumeDevicePolicy": {"type": "on"}}, False),
+        ("initContainers", {"transferEnv": [REFERRING]}, False),
+        ("containers", {"shareVolumeDevicePolicy": {"type": "on"}}, False),
+        ("containers", {"podInjectPolicy": "Beside"}, True),
+        ("containers", {"shareVolumePolicy": {"type": "on"}}, True),
+        ("containers", {"transferEnv": [REFERRING]}, True),
+        (
+            "initContainers",
+            {"resourcesPolicy": {"targetContainersMode": "sum"}, "restartPolicy": "Always"},
+            True,
+        ),
+    ],
+)
+def test_stored_settings_that_openkruise_accepts_are_no_problem(
+    group: str, fields: Document, *, has_effect: bool
+) -> None:
+    """section 5.4"""
+    # given
+    lists = {"containers": [plain()], "initContainers": [plain("i")]} | {group: [plain("x", **fields)]}
+    stored = view(sidecarset("s", updateStrategy={"type": "NotUpdate"}, **lists)).spec
+    # then admission rejects new ones
+    assert errors(**lists) != []
+    assert KIND.stored is not None
+    assert (KIND.stored.flaws_of(stored) != ()) is has_effect
 
 
 @pytest.mark.parametrize("policy", [None, "", "Always"])

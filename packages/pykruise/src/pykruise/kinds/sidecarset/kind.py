@@ -91,7 +91,17 @@ def _find_key_named_by_revision(change: Change[RevisionView], _: Around[SidecarS
     return (Key("", name),) if name else ()
 
 
-_STORED: Final = StoredSpec(errors=find_stored_errors, options=OPTIONS)
+_STORED: Final = StoredSpec(
+    errors=find_stored_errors,
+    options=OPTIONS,
+    kept={
+        "spec.initContainers[].podInjectPolicy": "the container comes after the pod's own init containers",
+        "spec.initContainers[].shareVolumePolicy": "the container shares no volumes",
+        "spec.initContainers[].shareVolumeDevicePolicy": "the container shares no devices",
+        "spec.initContainers[].transferEnv": "with an invalid fieldPath, no variable is copied",
+        "spec.containers[].shareVolumeDevicePolicy": "the container shares no devices",
+    },
+)
 
 KIND = Kind(
     resource=SIDECAR_SETS,
