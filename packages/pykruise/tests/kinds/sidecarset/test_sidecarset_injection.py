@@ -257,6 +257,22 @@ def test_a_label_names_the_container_and_a_missing_one_finds_nothing() -> None:
         assert variables(by_name(result, "a")) == {"IS_INJECTED": "true"}
 
 
+def test_an_annotation_of_patch_pod_metadata_names_the_container() -> None:
+    """section 6.3"""
+    # given
+    reference = {"fieldRef": {"fieldPath": "metadata.annotations['from']"}}
+    sidecar = transferring({"sourceContainerNameFrom": reference, "envName": "A"})
+    entry = {"annotations": {"from": "main"}, "patchPolicy": "Retain"}
+    app = [container(name, env=[{"name": "A", "value": name}]) for name in ("main", "other")]
+    patching = sidecarset("z", container("b"), patchPodMetadata=[entry])
+    # when
+    result = after(pod(*app), sidecarset("s", sidecar), patching)
+    kept = after(pod(*app, metadata={"annotations": {"from": "other"}}), sidecarset("s", sidecar), patching)
+    # then
+    assert variables(by_name(result, "a"))["A"] == "main"
+    assert variables(by_name(kept, "a"))["A"] == "other"
+
+
 def test_names_are_transferred_once_each_in_their_order() -> None:
     """sidecarset case 42"""
     app = container("main", env=[{"name": name, "value": name} for name in "HGFEDCBA"])

@@ -74,11 +74,14 @@ def inject(pod: Document, around: InjectionSurroundings) -> Document | None:
         return None
     contents = {sidecar_set.name: _choose_contents(sidecar_set, labels, around) for sidecar_set in sets}
     annotations = _patch_annotations(annotations_of(pod), contents)
-    built = _build_sidecars(pod, contents)
-    annotations |= _record_sidecars(annotations, contents, built, now=around.now)
-    metadata = {**(pod.get("metadata") or {}), "annotations": annotations}
+    built = _build_sidecars(_with_annotations(pod, annotations), contents)
+    records = _record_sidecars(annotations, contents, built, now=around.now)
     spec = _merge_into_spec(pod.get("spec") or {}, contents, built, sort_by_name=around.sort_by_name)
-    return {**pod, "metadata": metadata, "spec": spec}
+    return {**_with_annotations(pod, annotations | records), "spec": spec}
+
+
+def _with_annotations(pod: Document, annotations: Mapping[str, str]) -> Document:
+    return {**pod, "metadata": {**(pod.get("metadata") or {}), "annotations": annotations}}
 
 
 def _choose_contents(

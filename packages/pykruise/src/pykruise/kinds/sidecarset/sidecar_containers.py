@@ -2,8 +2,8 @@
 
 sidecar + PodSource ──▶ build() ──▶ Built (one container, or the two of a hot sidecar, with their volumes)
 
-Pure. Only the pod as its author wrote it is read. The arguments are not changed. The result shares data with the
-arguments, so callers must not change either.
+Pure. Only the pod as its author wrote it is read, with the annotations of patchPodMetadata. The arguments are not
+changed. The result shares data with the arguments, so callers must not change either.
 """
 
 import re
@@ -29,7 +29,7 @@ _SUBSCRIPT: Final = re.compile(r"metadata\.(labels|annotations)\['(.*)'\]")
 
 
 class PodSource(msgspec.Struct, frozen=True, kw_only=True):
-    """The pod as its author wrote it, read once for all sidecars."""
+    """The pod as its author wrote it, with the annotations of patchPodMetadata, read once for all sidecars."""
 
     pod: Document
     own: tuple[Document, ...]
