@@ -227,6 +227,14 @@ def test_variables_of_a_shared_sub_path_are_injected_if_they_exist() -> None:
     assert by_name(result, "a")["volumeMounts"] == [mount]
 
 
+def test_a_shared_sub_path_uses_the_first_variable_of_a_name() -> None:
+    """section 6.3, step 2"""
+    mount = {"name": "v", "mountPath": "/d", "subPathExpr": "$(A)"}
+    env = [{"name": "A", "value": "first"}, {"name": "A", "value": "last"}]
+    result = after(pod(container("main", volumeMounts=[mount], env=env)), sidecarset("s", sharing()))
+    assert variables(by_name(result, "a"))["A"] == "first"
+
+
 def transferring(*items: Document, **fields: Any) -> Document:
     return container("a", transferEnv=list(items), **fields)
 
@@ -245,8 +253,8 @@ def test_a_label_names_the_container_and_a_missing_one_finds_nothing() -> None:
     def item(path: str) -> Document:
         return {"sourceContainerNameFrom": {"fieldRef": {"fieldPath": path}}, "envName": "A"}
 
-    # the first variable of a name counts
-    app = container("main", env=[{"name": "A", "value": "app"}, {"name": "A", "value": "again"}])
+    # the last variable of a name counts
+    app = container("main", env=[{"name": "A", "value": "again"}, {"name": "A", "value": "app"}])
     marks = {"labels": {"app": "web", "cName": "main"}, "annotations": {"aName": "main"}}
     doc = pod(app, metadata=marks)
     for path in ("metadata.labels['cName']", "metadata.annotations['aName']"):

@@ -42,7 +42,7 @@ class PodSource(msgspec.Struct, frozen=True, kw_only=True):
     """Environment variables that the subPathExpr of these mounts refers to."""
     variables: Mapping[str | None, Mapping[str, Document]] = {}
     """Environment variables by name, for each container. If a container has several variables with the same name, the
-    first is used.
+    last is used, as by the kubelet.
     """
 
     def count_taken(self, sidecar: Sidecar) -> int:
@@ -69,7 +69,10 @@ def build_pod_source(pod: Document, *, contents: Iterable[SidecarSetContents]) -
         own=own,
         mounts=tuple(mounts),
         mount_variables=tuple(variables),
-        variables={str(container.get("name")): _index_variables(container) for container in containers},
+        variables={
+            str(container.get("name")): _index_variables(container.get("env") or ())
+            for container in containers
+        },
         sidecars=frozenset(sidecar.name for sidecar in sidecars),
     )
 
@@ -182,22 +185,22 @@ def parse_label_or_annotation(path: str) -> tuple[str, str] | None:
     return (match[1], match[2]) if match else None
 
 
-def _index_variables(container: Mapping[str, Any]) -> dict[str, Document]:
-    """Variables by name. The loop runs in reverse, so that the first of several variables with the same
-    name is used.
-    """
-    return {str(variable.get("name")): variable for variable in reversed(container.get("env") or ())}
+def _index_variables(variables: Iterable[Document]) -> dict[str, Document]:
+    """Variables by name; the last of several variables with the same name."""
+    return {str(variable.get("name")): variable for variable in variables}
 
 
 # Volumes
 
 
 def _find_shared_mounts(own: Iterable[Document]) -> tuple[list[Document], list[Document]]:
-    """Mounts of the pod's own containers, and the variables that the subPathExpr of these mounts refers to."""
+    """Mounts of the pod's own containers, and the variables that the subPathExpr of these mounts refers to. As in
+    OpenKruise, the first of several variables with the same name is used.
+    """
     mounts: list[Document] = []
     needed: list[Document] = []
     for container in own:
-        variables = _index_variables(container)
+        variables = _index_variables(reversed(container.get("env") or ()))
         for mount in container.get("volumeMounts") or ():
             mounts.append(mount)
             expression = mount.get("subPathExpr")
