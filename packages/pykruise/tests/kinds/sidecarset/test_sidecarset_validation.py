@@ -118,6 +118,16 @@ def test_a_stored_sidecarset_cannot_become_a_canary() -> None:
     assert errors(trial, base, old=trial) == []
 
 
+@pytest.mark.parametrize(("named", "expected"), [("base", []), ("other", [("Invalid", "metadata")])])
+def test_a_canary_that_was_switched_off_can_be_switched_on_again(named: str, expected: list[Any]) -> None:
+    """section 5.1: the base in the annotation of the stored object counts"""
+    base = sidecarset("base", container("log"))
+    trial = canary("trial", container("log"), base="base")
+    off = canary("trial", container("log"), base=named)
+    off["metadata"]["annotations"]["apps.kruise.io/sidecarset-canary"] = "false"
+    assert errors(trial, base, old=off) == expected
+
+
 def test_a_canarys_base_cannot_be_changed() -> None:
     """sidecarset case 25"""
     bases = [sidecarset(name, container("log")) for name in ("one", "two")]

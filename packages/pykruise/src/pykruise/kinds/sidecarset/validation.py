@@ -19,7 +19,7 @@ from pykruise.kinds.sidecarset.hashes import is_native
 from pykruise.kinds.sidecarset.revisions import find_revision
 from pykruise.kinds.sidecarset.sidecar_rules import find_settings_errors, find_sidecar_errors
 from pykruise.kinds.sidecarset.types import RevisionChoice, SidecarSetSpec, UpdateStrategy
-from pykruise.kinds.sidecarset.view import NOT_UPDATE, read_canary_base, read_spec
+from pykruise.kinds.sidecarset.view import CANARY_BASE, NOT_UPDATE, read_canary_base, read_spec
 from pykruise.kube.documents import annotations_of, is_same
 from pykruise.kube.errors import Cause
 from pykruise.kube.pod_rules.field_errors import (
@@ -66,7 +66,8 @@ def errors_of(
     name = metadata.get("name") or ""
     base = read_canary_base(annotations_of(doc))
     was = read_canary_base(annotations_of(old)) if old is not None else base
-    errors = [*_find_name_errors(metadata), *_find_canary_errors(base, spec, facts, name=name, was=was)]
+    named = annotations_of(old).get(CANARY_BASE, "") if old is not None else base
+    errors = [*_find_name_errors(metadata), *_find_canary_errors(base, spec, facts, name=name, named=named)]
     if is_same(given, stored) and base == was and _has_same_options(doc, old):
         return errors
     errors += _find_updated_pods_errors(doc, spec)
@@ -91,14 +92,17 @@ def _find_name_errors(metadata: Mapping[str, Any]) -> Iterator[Cause]:
 
 
 def _find_canary_errors(
-    base: str, spec: SidecarSetSpec, facts: SidecarSetFacts, *, name: str, was: str
+    base: str, spec: SidecarSetSpec, facts: SidecarSetFacts, *, name: str, named: str
 ) -> Iterator[Cause]:
+    """Errors of a canary. `named`: the base in the annotation of the stored object, also while that object is not a
+    canary, so that a canary can be switched off and on again.
+    """
     if not base:
         return
     if base == name:
         yield make_invalid_error("metadata", base, "base sidecarSet cannot be itself")
         return
-    if was != base:
+    if named != base:
         yield make_invalid_error("metadata", base, "annotations[apps.kruise.io/sidecarset-base] is immutable")
     sidecar_set = next((item for item in facts.others if item.name == base), None)
     if sidecar_set is None:
