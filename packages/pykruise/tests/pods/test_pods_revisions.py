@@ -114,7 +114,7 @@ def test_fields_that_go_writes_when_empty_change_the_revision_name(kept: dict[st
 
 
 @pytest.mark.parametrize("given", [{"periodSeconds": 0}, {"periodSeconds": None}, {"periodSeconds": 10}])
-def test_a_probe_means_the_same_with_and_without_a_default(given: dict[str, Any]) -> None:
+def test_a_probe_is_equal_with_and_without_a_default(given: dict[str, Any]) -> None:
     """A change of such a template starts no rollout."""
     plain, other = template("nginx:1"), template("nginx:1")
     plain["spec"]["containers"][0]["livenessProbe"] = {"exec": {"command": ["a"]}}

@@ -95,7 +95,7 @@ _STORED: Final = StoredSpec(
     errors=find_stored_errors,
     options=OPTIONS,
     kept={
-        "spec.initContainers[].podInjectPolicy": "the container comes after the pod's own init containers",
+        "spec.initContainers[].podInjectPolicy": "the container is placed after the pod's own init containers",
         "spec.initContainers[].shareVolumePolicy": "the container shares no volumes",
         "spec.initContainers[].shareVolumeDevicePolicy": "the container shares no devices",
         "spec.initContainers[].transferEnv": "with an invalid fieldPath, no variable is copied",
