@@ -262,3 +262,16 @@ def test_conflicts_of_a_sidecarset_stored_without_admission_are_explained(
     doc = sidecarset("s", container("a"), **fields)
     # then
     assert explained(view(doc, is_admitted=False), doc, sidecar_set) == collides
+
+
+def test_nulls_in_lists_of_a_stored_spec_are_zero_values_in_conflict_checks() -> None:
+    # given
+    sidecar_set = view(sidecarset("one", container("a"), volumes=[{"name": "v", "secret": {"items": [{}]}}]))
+    volumes = [
+        None,
+        {"name": "v", "downwardAPI": {"items": [None]}},
+        {"name": "v", "secret": {"items": [None]}},
+    ]
+    doc = sidecarset("s", container("b"), volumes=volumes, initContainers=[None])
+    # then
+    assert explained(view(doc, is_admitted=False), doc, sidecar_set) == ["spec.volumes"]

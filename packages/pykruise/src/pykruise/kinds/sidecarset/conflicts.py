@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from pykruise.kinds.sidecarset.pod_annotations import OVERWRITE, RETAIN
 from pykruise.kinds.sidecarset.types import SidecarSetSpec
-from pykruise.kinds.sidecarset.view import ReadableSidecarSetView, SidecarSetView, has_contents
+from pykruise.kinds.sidecarset.view import PARTS, ReadableSidecarSetView, SidecarSetView, has_contents
 from pykruise.kube.documents import Document, is_same
 from pykruise.kube.errors import Cause
 from pykruise.kube.pod_rules.field_errors import make_invalid_error
@@ -19,6 +19,7 @@ from pykruise.kube.schemas.builtin_types import AmountError, find_decoder
 from pykruise.kube.values.selectors import SelectorError, parse_selector
 from pykruise.kube.values.selectors import has_overlap as selectors_overlap
 from pykruise.pods.template.defaults import add_volume_defaults
+from pykruise.pods.template.typed_parts import fill_parts
 
 _VOLUME: Final = "io.k8s.api.core.v1.Volume"
 
@@ -35,6 +36,7 @@ def find_conflict_errors(
 
     `given`: the spec as written. `base`: name of the SidecarSet of which the reviewed SidecarSet is a canary.
     """
+    given = fill_parts(given, PARTS)
     for other in sorted(_find_meeting(given, others, name, base), key=lambda sidecar_set: sidecar_set.name):
         yield from _find_name_errors(given, other.spec, other.name)
         yield from _find_volume_errors(given, other.spec, other.name)
