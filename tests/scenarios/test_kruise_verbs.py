@@ -274,6 +274,25 @@ async def test_a_cloneset_is_exposed_by_its_own_ports(stage: Stage) -> None:
     assert [(port["port"], port["targetPort"]) for port in service["spec"]["ports"]] == [(8080, 8080)]
 
 
+async def test_a_given_selector_is_the_selector_of_the_service(stage: Stage) -> None:
+    # given
+    await stage.create(cloneset())
+    # when
+    await Kruise(stage).says("expose", "clone/web", "--port=80", "--selector=tier=front")
+    # then
+    service = await stage.get("web", resource=SERVICES)
+    assert service["spec"]["selector"] == {"tier": "front"}
+
+
+async def test_all_clonesets_are_scaled_with_all(stage: Stage) -> None:
+    # given
+    await stage.create(cloneset())
+    # when
+    await Kruise(stage).says("scale", "clone", "--all", "--replicas=4")
+    # then
+    assert (await stage.get("web"))["spec"]["replicas"] == 4
+
+
 # ── other kinds ──────────────────────────────────────────────────────────────
 
 

@@ -119,15 +119,19 @@ async def find(
     *,
     allow_all: bool = True,
     needed: str = "required resource not specified",
+    if_none: str = "",
+    selector: str | None = None,
     is_local: bool = False,
 ) -> SelectedObjects:
     """Find the objects that the arguments and `-f`, `-k`, `-l`, `--all` and `-A` select.
 
-    Raises KubectlError for invalid combinations, and with the text `needed` when nothing was named. `is_local`: returns
-    the objects of files without reading the cluster.
+    Raises KubectlError for invalid combinations, with the text `needed` when nothing was named, and with the text
+    `if_none` when nothing matches; an empty `if_none` prints a note. `selector`: label selector, by default the value
+    of `--selector`. `is_local`: returns the objects of files without reading the cluster.
     """
     call = session.call
-    files, selector = call.listed("filename"), call.text("selector")
+    files = call.listed("filename")
+    selector = call.text("selector") if selector is None else selector
     if call.is_on("all") and selector:
         raise KubectlError("cannot set --all and --selector at the same time")
     if files or call.text("kustomize"):
@@ -135,7 +139,7 @@ async def find(
             raise KubectlError(
                 "when paths, URLs, or stdin is provided as input, you may not specify resource arguments as well"
             )
-        return await _find_in_files(session, is_local=is_local)
+        return await _find_in_files(session, if_none=if_none, is_local=is_local)
     if not arguments:
         raise KubectlError(needed)
     wants_all = allow_all or call.is_on("all") or bool(selector)
@@ -144,7 +148,9 @@ async def find(
         raise KubectlError("setting 'all' parameter but found a non empty selector. ")
     if asked.pairs and selector:
         raise KubectlError("name cannot be provided when a selector is specified")
-    return await (_find_types(session, asked.types) if asked.types else _find_pairs(session, asked.pairs))
+    if not asked.types:
+        return await _find_pairs(session, asked.pairs)
+    return await _find_types(session, asked.types, if_none=if_none)
 
 
 async def _find_pairs(session: Session, pairs: Iterable[tuple[str, str]]) -> SelectedObjects:
@@ -174,7 +180,7 @@ async def get(session: Session, served: ServedResource, name: str, namespace: st
     )
 
 
-async def _find_types(session: Session, words: Sequence[str]) -> SelectedObjects:
+async def _find_types(session: Session, words: Sequence[str], *, if_none: str) -> SelectedObjects:
     mapper, namespace = await session.read_mapper(), await session.read_namespace()
     everywhere = session.call.is_on("all-namespaces")
     infos: list[Info] = []
@@ -186,6 +192,8 @@ async def _find_types(session: Session, words: Sequence[str]) -> SelectedObjects
         except KubeError as error:
             errors.append(error)
     if not infos and not errors:
+        if if_none:
+            raise KubectlError(if_none)
         session.note("No resources found" if everywhere else f"No resources found in {namespace} namespace.")
     return SelectedObjects(infos=tuple(infos), errors=tuple(errors))
 
@@ -236,10 +244,10 @@ async def list_all(
 # ── files ────────────────────────────────────────────────────────────────────
 
 
-async def _find_in_files(session: Session, *, is_local: bool) -> SelectedObjects:
+async def _find_in_files(session: Session, *, if_none: str, is_local: bool) -> SelectedObjects:
     documents = await read_files(session)
     if not documents:
-        raise KubectlError("no objects passed to this command")
+        raise KubectlError(if_none or "no objects passed to this command")
     infos: list[Info] = []
     errors: list[Error] = []
     for document in documents:

@@ -40,7 +40,11 @@ async def scale(session: Session) -> list[Error]:
         raise KubectlError(
             "The --replicas=COUNT flag is required, and COUNT must be greater than or equal to 0"
         )
-    selection = await find(session, call.arguments)
+    if call.number("current-replicas") < -1:
+        raise KubectlError("The --current-replicas must specify an integer of -1 or greater")
+    selection = await find(session, call.arguments, allow_all=False, if_none="no objects passed to scale")
+    if call.text("resource-version") and len(selection.infos) > 1:
+        raise KubectlError("cannot use --resource-version with multiple resources")
     dry_run = dry_run_of(call, session.warn)
     printer = printer_of(call, dry_run=dry_run)
     client = await session.make_client()
@@ -243,7 +247,7 @@ async def autoscale(session: Session) -> list[Error]:
     metrics = [
         build_metric(name, text) for name, text in (("cpu", cpu), ("memory", call.text("memory"))) if text
     ]
-    selection = await find(session, call.arguments)
+    selection = await find(session, call.arguments, allow_all=False, if_none="no objects passed to autoscale")
     # kubectl's own words
     operation = "created" if dry_run_of(call, session.warn) == "client" else "autoscaled"
 
@@ -429,7 +433,8 @@ async def expose(session: Session) -> list[Error]:
     generator = call.text("generator")
     if generator not in ("", "service/v1", "service/v2"):
         raise KubectlError(f"generator {generator!r} not found")
-    selection = await find(session, call.arguments)
+    # --selector is the selector of the Service
+    selection = await find(session, call.arguments, allow_all=False, selector="")
     given = {name: call.text(name) for name in _EXPOSE_FLAGS if call.text(name)}
 
     async def do(info: Info) -> None:
