@@ -254,14 +254,25 @@ async def test_chosen_pods_are_deleted_by_one_update(stage: Stage) -> None:
     assert "has no pod foreign" in await kruise.refuses("scaledown", "clone/web", "--pods", "foreign")
 
 
-async def test_pods_of_a_stateful_set_are_chosen_by_their_label(stage: Stage) -> None:
+@pytest.mark.parametrize("version", ["v1alpha1", "v1beta1"])
+async def test_chosen_pods_of_a_stateful_set_are_deleted_and_not_created_again(
+    stage: Stage, version: str
+) -> None:
     await stage.start_manager()
     await stage.create(statefulset(replicas=3), resource=ADVANCED_STATEFUL_SETS)
     kruise = Kruise(stage)
     await kruise.says("rollout", "status", "asts/web", "--timeout=120s")
-    said = await kruise.run("scaledown", "asts/web", "--pods", "web-2")
-    assert said.code == 0, said
-    assert (await stage.get("web", resource=ADVANCED_STATEFUL_SETS))["spec"]["replicas"] == 2
+    # when
+    await kruise.says("scaledown", f"statefulsets.{version}.apps.kruise.io/web", "--pods", "web-0")
+    # then
+    spec = (await stage.get("web", resource=ADVANCED_STATEFUL_SETS))["spec"]
+    assert (spec["replicas"], spec["reserveOrdinals"]) == (2, [0])
+    await kruise.says("rollout", "status", "asts/web", "--timeout=120s")
+    await stage.until(lambda: _has_pods(stage, "web-1", "web-2"))
+
+
+async def _has_pods(stage: Stage, *names: str) -> bool:
+    return [pod.name for pod in await stage.pods()] == list(names)
 
 
 async def test_a_cloneset_is_exposed_by_its_own_ports(stage: Stage) -> None:

@@ -30,7 +30,14 @@ from pykruise.cli.kubectl.rollout import (
     target_of,
     undo_patch,
 )
-from pykruise.cli.kubectl.scaling import build_service, check_victims, reduce_replicas, victims_of
+from pykruise.cli.kubectl.scaling import (
+    build_service,
+    check_victims,
+    list_pods_to_delete,
+    reduce_replicas,
+    reserve_ordinals,
+    victims_of,
+)
 from pykruise.cli.kubectl.setting import read_amount, set_amounts, set_images, set_strategy
 from pykruise.cli.kubectl.statuses import RolloutFailed, status_of
 from pykruise.cli.kubectl.tree import ROOT, list_all_commands, lookup
@@ -541,14 +548,24 @@ def test_chosen_pods_are_listed_once_and_replicas_follow() -> None:
     document = workload("CloneSet", scaleStrategy={"podsToDelete": ["a"]})
     names = victims_of("a, b ,b")
     assert names == ["a", "b"]
-    reduce_replicas(document, names, by_list=True)
+    reduce_replicas(document, list_pods_to_delete(document, names))
     assert document["spec"]["replicas"] == 4
     assert document["spec"]["scaleStrategy"]["podsToDelete"] == ["a", "b"]
     with pytest.raises(KubectlError, match="cannot be deleted, replicas is only 1"):
-        reduce_replicas(workload("CloneSet", replicas=1), ["a", "b"], by_list=True)
+        reduce_replicas(workload("CloneSet", replicas=1), 2)
     info = Info(resource=CONTROLLER_REVISIONS, namespace="", name="web", document=document)
     with pytest.raises(KubectlError, match="has no pod x"):
         check_victims(["a", "x"], [{"metadata": {"name": "a"}}], info)
+
+
+def test_ordinals_of_chosen_pods_are_reserved_once() -> None:
+    # given ordinals 0, 2, 3, 4 and 5: web-1 is reserved, and web-9 is not wanted any more
+    document = workload("StatefulSet", reserveOrdinals=[1])
+    # when
+    count = reserve_ordinals(document, ["web-0", "web-1", "web-5", "web-9"])
+    # then
+    assert count == 2
+    assert document["spec"]["reserveOrdinals"] == [1, 0, 5]
 
 
 def test_ports_of_a_cloneset_are_derived() -> None:

@@ -14,18 +14,17 @@ from pykruise.cli.kubectl.changing import change
 from pykruise.cli.kubectl.errors import KubectlError
 from pykruise.cli.kubectl.kinds import group_of, templates_of
 from pykruise.cli.kubectl.printing import printer_of
-from pykruise.cli.kubectl.resources import Error, Info, find
+from pykruise.cli.kubectl.resources import Error, Info, find, get
 from pykruise.cli.kubectl.rollout import run_for_each
 from pykruise.cli.kubectl.session import Session, dry_run_of
 from pykruise.kinds import shown_of
 from pykruise.kube.documents import LAST_APPLIED, Document
 from pykruise.kube.patches.merge import apply_merge_patch
 from pykruise.kube.patches.types import PatchType
-from pykruise.kube.resources import HORIZONTAL_POD_AUTOSCALERS, PODS, SERVICES, Resource
+from pykruise.kube.resources import HORIZONTAL_POD_AUTOSCALERS, SERVICES, Resource
 from pykruise.kube.values.counts import format_count
 
 POLL_S: Final = 0.5
-SPECIFIED_DELETE: Final = "apps.kruise.io/specified-delete"
 
 
 # ── scale ────────────────────────────────────────────────────────────────────
@@ -118,23 +117,46 @@ def check_victims(names: Sequence[str], own: Sequence[Document], info: Info) -> 
         raise KubectlError(f"{info.label} has no pod {', '.join(strange)}")
 
 
-def reduce_replicas(document: Document, names: Sequence[str], *, by_list: bool) -> None:
-    """Reduce the replicas by the number of chosen pods; `by_list`: add the pods to podsToDelete. Raises KubectlError
-    when replicas would be negative.
+def list_pods_to_delete(document: Document, names: Sequence[str]) -> int:
+    """Add the pods to podsToDelete of a CloneSet. Return the number of pods that were not in the list."""
+    strategy = document["spec"].setdefault("scaleStrategy", {})
+    listed = strategy.get("podsToDelete") or []
+    new = [name for name in names if name not in listed]
+    strategy["podsToDelete"] = [*listed, *new]
+    return len(new)
+
+
+def reserve_ordinals(document: Document, names: Sequence[str]) -> int:
+    """Add the ordinals of the pods to reserveOrdinals of an Advanced StatefulSet. Return the number of pods that were
+    not already to be deleted.
     """
+    from pykruise.pods.workload.ordinals import is_wanted, reserved_of, split_name
+
     spec = document["spec"]
-    new = list(names)
-    if by_list:
-        strategy = spec.setdefault("scaleStrategy", {})
-        listed = strategy.get("podsToDelete") or []
-        new = [name for name in names if name not in listed]
-        strategy["podsToDelete"] = [*listed, *new]
-    replicas = spec.get("replicas", 1) - len(new)
-    if replicas < 0:
-        raise KubectlError(
-            f"{format_count(len(new), 'pod')} cannot be deleted, replicas is only {spec.get('replicas', 1)}"
-        )
-    spec["replicas"] = replicas
+    listed = spec.get("reserveOrdinals") or []
+    reserved, start = reserved_of(listed), (spec.get("ordinals") or {}).get("start") or 0
+    replicas = spec.get("replicas", 1)
+    new = [
+        ordinal
+        for ordinal in (split_name(name)[1] for name in names)
+        if is_wanted(ordinal, start=start, replicas=replicas, reserved=reserved)
+    ]
+    if new:
+        spec["reserveOrdinals"] = [*listed, *new]
+    return len(new)
+
+
+_CHOOSE_VICTIMS: Final = {"podsToDelete": list_pods_to_delete, "reserveOrdinals": reserve_ordinals}
+"""Function that stores the chosen pods, by Verbs.victims."""
+
+
+def reduce_replicas(document: Document, count: int) -> None:
+    """Reduce the replicas by the number of chosen pods. Raises KubectlError when replicas would be negative."""
+    spec = document["spec"]
+    replicas = spec.get("replicas", 1)
+    if replicas < count:
+        raise KubectlError(f"{format_count(count, 'pod')} cannot be deleted, replicas is only {replicas}")
+    spec["replicas"] = replicas - count
 
 
 async def scale_down(session: Session) -> list[Error]:
@@ -148,17 +170,16 @@ async def scale_down(session: Session) -> list[Error]:
     shown = shown_of(info.document)
     if shown is None or not shown.verbs.victims:
         raise KubectlError(f"{info.label} scaling down with chosen pods is not supported")
+    if shown.verbs.victims == "reserveOrdinals":
+        info = await _read_with_ordinals(session, info)
     uid = info.document["metadata"].get("uid")
     check_victims(names, [pod for pod in await pods_of(session, info) if uid in owners_of(pod)], info)
-    dry_run = dry_run_of(call, session.warn)
-    printer = printer_of(call, dry_run=dry_run)
-    by_list = shown.verbs.victims == "podsToDelete"
-    if not by_list:
-        names = await _mark_victims(session, info, names, dry_run)
+    printer = printer_of(call, dry_run=dry_run_of(call, session.warn))
+    choose = _CHOOSE_VICTIMS[shown.verbs.victims]
     changed = await change(
         session,
         info,
-        lambda document: reduce_replicas(document, names, by_list=by_list),
+        lambda document: reduce_replicas(document, choose(document, names)),
         manager="kubectl-scale",
     )
     if not call.text("output"):
@@ -167,26 +188,18 @@ async def scale_down(session: Session) -> list[Error]:
     return []
 
 
-async def _mark_victims(session: Session, info: Info, names: Sequence[str], dry_run: str) -> list[str]:
-    """Set the label that lets the controller delete these pods first. Return the pods that did not have it yet."""
-    client = await session.make_client()
-    new = []
-    for name in names:
-        pod = orjson.loads(await client.get(PODS, info.namespace, name))
-        if (pod["metadata"].get("labels") or {}).get(SPECIFIED_DELETE) == "true":
-            continue
-        new.append(name)
-        if dry_run != "client":
-            await client.patch(
-                PODS,
-                info.namespace,
-                name,
-                {"metadata": {"labels": {SPECIFIED_DELETE: "true"}, "uid": pod["metadata"]["uid"]}},
-                patch_type=PatchType.MERGE,
-                dry_run=dry_run == "server",
-                field_manager=session.read_field_manager("kubectl-scale"),
-            )
-    return new
+async def _read_with_ordinals(session: Session, info: Info) -> Info:
+    """Read the StatefulSet in v1beta1: v1alpha1 has no reserveOrdinals. Raises KubectlError when it is not served."""
+    if info.resource.version != "v1alpha1":
+        return info
+    api_version = f"{info.resource.group}/v1beta1"
+    served = (await session.read_mapper()).find_by_kind(api_version, info.resource.kind)
+    if served is None:
+        raise KubectlError(
+            f"{info.label} scaling down with chosen pods is not supported in {info.resource.api_version}, and the"
+            f" API server does not serve {api_version}"
+        )
+    return await get(session, served, info.name, info.namespace)
 
 
 # ── autoscale ────────────────────────────────────────────────────────────────
