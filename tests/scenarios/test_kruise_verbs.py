@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -302,6 +303,31 @@ async def test_all_clonesets_are_scaled_with_all(stage: Stage) -> None:
     await Kruise(stage).says("scale", "clone", "--all", "--replicas=4")
     # then
     assert (await stage.get("web"))["spec"]["replicas"] == 4
+
+
+async def test_subjects_are_whole_values_and_accounts_belong_to_the_namespace_of_the_command(
+    stage: Stage, tmp_path: Path
+) -> None:
+    # given
+    kruise, words = Kruise(stage), ("--user=CN=b,O=x", "--user=a", "--serviceaccount=:robot", "-o", "json")
+    for kind in ("RoleBinding", "ClusterRoleBinding"):
+        binding = {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": kind,
+            "metadata": {"name": "viewers"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"},
+        }
+        (tmp_path / f"{kind}.json").write_text(json.dumps(binding))
+    # when
+    shown = await kruise.says("set", "subject", "--local", "-f", str(tmp_path / "RoleBinding.json"), *words)
+    refused = await kruise.refuses(
+        "set", "subject", "--local", "-f", str(tmp_path / "ClusterRoleBinding.json"), *words
+    )
+    # then
+    subjects = json.loads(shown)["subjects"]
+    assert [subject["name"] for subject in subjects] == ["CN=b,O=x", "a", "robot"]
+    assert subjects[-1] == {"kind": "ServiceAccount", "namespace": stage.namespace, "name": "robot"}
+    assert "namespace must be specified" in refused
 
 
 # ── other kinds ──────────────────────────────────────────────────────────────

@@ -196,9 +196,13 @@ SET: Final = Command(
             "Update the user, group, or service account in a role binding or cluster role binding",
             "(-f FILENAME | TYPE NAME) [--user=USER] [--group=GROUP] [--serviceaccount=NAMESPACE:NAME]",
             "setting:set_subject",
-            KubectlFlag(name="user", type="words", help="Users."),
-            KubectlFlag(name="group", type="words", help="Groups."),
-            KubectlFlag(name="serviceaccount", type="words", help="Service accounts, as namespace:name."),
+            KubectlFlag(name="user", type="list", help="A user; repeat the flag for several users."),
+            KubectlFlag(name="group", type="list", help="A group; repeat the flag for several groups."),
+            KubectlFlag(
+                name="serviceaccount",
+                type="list",
+                help="A service account, as namespace:name; repeat the flag for several accounts.",
+            ),
             examples=("set subject rolebinding deployers --serviceaccount=shop:robot",),
         ),
         _set_command(
