@@ -51,7 +51,10 @@ async def connect(call: CommandCall) -> Reached:
     from pykruise.kube.http.transport import HttpTransport
 
     connection = await load(
-        call.text("kubeconfig") or None, call.text("context") or None, overrides=overrides_of(call)
+        call.text("kubeconfig") or None,
+        call.text("context") or None,
+        overrides=overrides_of(call),
+        prefers_files=True,
     )
     timeout_s = call.seconds("request-timeout") or 30.0
     return ClusterConnection(HttpTransport(connection, timeout_s=timeout_s), connection.namespace)
