@@ -717,6 +717,9 @@ def test_the_container_that_works_for_a_sidecar_is_chosen_and_announced() -> Non
     }
     assert container_of(pod, container="", sidecar="agent")[0] == "agent-2"
     assert container_of(POD, container="", sidecar="agent") == ("agent", "")
+    native = {"name": "native", "restartPolicy": "Always"}
+    started_first = {**POD, "spec": {**POD["spec"], "initContainers": [native]}}
+    assert container_of(started_first, container="", sidecar="native") == ("native", "")
     with pytest.raises(KubectlError, match="pod p has no container nope"):
         container_of(POD, container="", sidecar="nope")
     assert container_of(POD, container="", sidecar="") == (
