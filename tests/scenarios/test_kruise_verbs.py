@@ -330,6 +330,22 @@ async def test_subjects_are_whole_values_and_accounts_belong_to_the_namespace_of
     assert "namespace must be specified" in refused
 
 
+async def test_objects_of_files_are_shown(stage: Stage, tmp_path: Path) -> None:
+    # given
+    kruise = Kruise(stage)
+    for name in ("web", "api"):
+        await stage.create(cloneset(name))
+        (tmp_path / f"{name}.json").write_text(json.dumps(cloneset(name)))
+    # when, then
+    file = str(tmp_path / "web.json")
+    table = (await kruise.says("get", "-f", file)).splitlines()
+    assert (table[0].split()[0], table[1].split()[0]) == ("NAME", "web")
+    assert await kruise.says("get", "-f", file, "-o", "name") == "cloneset.apps.kruise.io/web\n"
+    names = (await kruise.says("get", "-f", str(tmp_path), "-o", "name")).splitlines()
+    assert names == ["cloneset.apps.kruise.io/api", "cloneset.apps.kruise.io/web"]
+    assert "you may not specify resource arguments" in await kruise.refuses("get", "clone", "-f", file)
+
+
 # ── other kinds ──────────────────────────────────────────────────────────────
 
 
