@@ -33,7 +33,7 @@ from pykruise.kube.resources import (
 )
 from pykruise.sandbox.nodes.faults import Rule
 from support.daemonsets import daemonset
-from support.faults import FaultyTransport, conflict, patches
+from support.faults import Answer, CutAfter, FaultyTransport, Refuse, conflict, patches, reads, watches
 from support.kruise import Kruise
 from support.scenario import Object, Stage, cloneset, rolling
 from support.statefulsets import statefulset
@@ -613,6 +613,23 @@ async def test_a_rollout_that_is_deleted_while_it_is_waited_for_is_an_error(stag
     await asyncio.sleep(1.0)
     await stage.delete("web")
     assert "object has been deleted" in (await waiting).err
+
+
+async def test_a_rollout_is_waited_for_while_the_api_server_is_away(stage: Stage) -> None:
+    # given an unfinished rollout
+    kruise = await started(stage)
+    stage.kubelets.set_rules([Rule(image="nginx:2", ready_s=1.0)])
+    await kruise.says("set", "image", "clone/web", "main=nginx:2")
+    faulty = FaultyTransport(stage.client.transport)
+    away = [Refuse(), Answer(503), Answer(500), Refuse()]
+    # given a watch that breaks and is not opened again for some time, and reads that fail after the first one
+    faulty.on(watches("/clonesets"), CutAfter(1), *away)
+    faulty.on(reads("/clonesets/web"), None, *away)
+    # when
+    said = await Kruise(stage, faulty).run("rollout", "status", "clone/web", "--timeout=600s")
+    # then
+    assert (said.code, said.err) == (0, "")
+    assert faulty.faults_done > len(away)
 
 
 @pytest.mark.parametrize("kind", [CLONE_SET_TEMPLATE, DEPLOYMENT_TEMPLATE])

@@ -6,10 +6,13 @@ Session, arguments ──▶ find() ──▶ SelectedObjects: objects, and erro
 Errors have kubectl's words. An object that cannot be read does not stop the search for the others.
 """
 
-from collections.abc import Iterable, Sequence
+import asyncio
+import itertools
+import random
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 import orjson
@@ -19,6 +22,7 @@ from pykruise.cli.kubectl.discovery import ServedResource
 from pykruise.cli.kubectl.errors import KubectlError
 from pykruise.cli.kubectl.flags import CommandCall
 from pykruise.cli.kubectl.session import Session
+from pykruise.kube.client.retries import RetryPolicy, is_read_repeatable
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import KubeError, NotFoundError
 from pykruise.kube.resources import Resource
@@ -26,6 +30,7 @@ from pykruise.kube.values.counts import format_count
 from pykruise.kube.values.near_misses import format_hint
 
 Error = KubeError | CommandError
+T = TypeVar("T")
 
 _EXTENSIONS: Final = (".json", ".yaml", ".yml")
 
@@ -204,6 +209,19 @@ async def reread(session: Session, info: Info) -> Info:
     return info.replace_document(orjson.loads(await client.get(info.resource, info.namespace, info.name)))
 
 
+async def read_patiently(read: Callable[[], Awaitable[T]]) -> T:
+    """Result of `read`, which is repeated after temporary errors: the caller limits the time. Raises KubeError."""
+    policy, rng = RetryPolicy(base_s=1.0), random.Random()
+    for failures in itertools.count(1):
+        try:
+            return await read()
+        except KubeError as error:
+            if not is_read_repeatable(error):
+                raise
+            await asyncio.sleep(policy.wait_s(error, failures, rng))
+    raise AssertionError("the loop has no end")
+
+
 async def refuse_existing(
     session: Session, resource: Resource, namespace: str, name: str, what: object
 ) -> None:
@@ -342,7 +360,6 @@ def _list_files(folder: Path, call: CommandCall) -> list[Path]:
 
 
 async def _download(url: str) -> str:
-    import asyncio
     from urllib.error import URLError
     from urllib.request import urlopen
 

@@ -5,7 +5,7 @@
 
 import asyncio
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Final
 
 import orjson
@@ -14,7 +14,7 @@ from pykruise.cli.kubectl.changing import change
 from pykruise.cli.kubectl.errors import KubectlError
 from pykruise.cli.kubectl.kinds import group_of, templates_of
 from pykruise.cli.kubectl.printing import printer_of
-from pykruise.cli.kubectl.resources import Error, Info, find, get
+from pykruise.cli.kubectl.resources import Error, Info, find, get, read_patiently
 from pykruise.cli.kubectl.rollout import run_for_each
 from pykruise.cli.kubectl.session import Session, dry_run_of
 from pykruise.kinds import shown_of
@@ -77,11 +77,14 @@ async def _wait_until_scaled(session: Session, info: Info, timeout_s: float) -> 
     kubectl's words.
     """
     client = await session.make_client()
+
+    def read() -> Awaitable[bytes]:
+        return client.get(info.resource, info.namespace, info.name, subresource="scale")
+
     try:
         async with asyncio.timeout(timeout_s):
             while True:
-                raw = await client.get(info.resource, info.namespace, info.name, subresource="scale")
-                scale: Document = orjson.loads(raw)
+                scale: Document = orjson.loads(await read_patiently(read))
                 if scale["spec"].get("replicas", 0) == (scale.get("status") or {}).get("replicas", 0):
                     return
                 await asyncio.sleep(POLL_S)
