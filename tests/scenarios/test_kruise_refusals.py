@@ -69,6 +69,12 @@ async def test_a_command_line_that_cannot_be_executed_is_refused(
     assert said.out == ""
 
 
+async def test_two_targets_for_the_cpu_are_refused(stage: Stage) -> None:
+    await stage.create(cloneset(replicas=1))
+    said = await Kruise(stage).refuses("autoscale", "clone/web", "--max=3", "--cpu=5", "--cpu-percent=5")
+    assert said.splitlines()[-1] == "error: --cpu-percent and --cpu are mutually exclusive"
+
+
 async def test_the_groups_of_commands_are_printed_without_a_command(stage: Stage) -> None:
     """cli case 1"""
     out = await Kruise(stage).says()

@@ -31,6 +31,7 @@ from pykruise.cli.kubectl.rollout import (
     undo_patch,
 )
 from pykruise.cli.kubectl.scaling import (
+    build_metric,
     build_service,
     check_victims,
     list_pods_to_delete,
@@ -566,6 +567,32 @@ def test_ordinals_of_chosen_pods_are_reserved_once() -> None:
     # then
     assert count == 2
     assert document["spec"]["reserveOrdinals"] == [1, 0, 5]
+
+
+@pytest.mark.parametrize(
+    ("resource", "text", "target"),
+    [
+        ("cpu", "500", {"type": "AverageValue", "averageValue": "500m"}),
+        ("cpu", "500m", {"type": "AverageValue", "averageValue": "500m"}),
+        ("cpu", "1e3", {"type": "AverageValue", "averageValue": "1"}),
+        ("memory", "512", {"type": "AverageValue", "averageValue": "512Mi"}),
+        ("memory", "1.5Gi", {"type": "AverageValue", "averageValue": "1536Mi"}),
+        ("cpu", "80%", {"type": "Utilization", "averageUtilization": 80}),
+    ],
+)
+def test_a_target_without_a_unit_is_in_millicores_or_mebibytes(
+    resource: str, text: str, target: Document
+) -> None:
+    assert build_metric(resource, text)["resource"] == {"name": resource, "target": target}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("x%", "invalid percentage value: x"), ("much", "invalid resource cpu value: much")],
+)
+def test_a_target_that_is_no_quantity_is_refused(text: str, expected: str) -> None:
+    with pytest.raises(KubectlError, match=expected):
+        build_metric("cpu", text)
 
 
 def test_ports_of_a_cloneset_are_derived() -> None:

@@ -281,8 +281,10 @@ AUTOSCALE: Final = Command(
         RECORD,
         number("min", "Minimum number of pods.", "-1"),
         number("max", "Maximum number of pods.", "-1"),
-        text("cpu", "Target CPU usage: a percentage of the request (80%) or an amount (500m)."),
-        text("memory", "Target memory usage: a percentage of the request (80%) or an amount (500Mi)."),
+        text("cpu", "Target CPU usage: a percentage of the request (80%) or an amount (500m, or 500)."),
+        text(
+            "memory", "Target memory usage: a percentage of the request (80%) or an amount (500Mi, or 500)."
+        ),
         KubectlFlag(
             name="cpu-percent",
             type="int",

@@ -6,6 +6,7 @@
 import asyncio
 import re
 from collections.abc import Awaitable, Mapping, Sequence
+from decimal import Decimal
 from typing import Final
 
 import orjson
@@ -231,19 +232,30 @@ def build_autoscaler(
     return made
 
 
+_DEFAULT_UNITS: Final = {"cpu": "m", "memory": "Mi"}
+"""Unit of a quantity without a unit."""
+_is_number = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,2})?", re.ASCII).fullmatch
+
+
 def build_metric(resource: str, text: str) -> Document:
-    """Metric of a target: `80%` of the requests, or an average quantity. Raises KubectlError."""
+    """Metric of a target: `80%` of the requests, or an average quantity. A quantity without a unit is in millicores or
+    mebibytes. Raises KubectlError.
+    """
     from pykruise.kube.values.quantities import format_quantity
 
+    text = text.strip()
     if text.endswith("%"):
-        if not text[:-1].isdecimal():
-            raise KubectlError(f"invalid {resource} percentage: {text}")
+        if not re.fullmatch(r"\+?[0-9]{1,9}", text[:-1], re.ASCII):
+            raise KubectlError(f"invalid percentage value: {text[:-1]}")
         target: Document = {"type": "Utilization", "averageUtilization": int(text[:-1])}
     else:
+        if _is_number(text):
+            text = f"{Decimal(text):f}{_DEFAULT_UNITS[resource]}"
         try:
-            target = {"type": "AverageValue", "averageValue": format_quantity(text)}
-        except ValueError as error:
-            raise KubectlError(f"invalid {resource} value: {text}: {error}") from error
+            quantity = format_quantity(text)
+        except ValueError:
+            raise KubectlError(f"invalid resource {resource} value: {text}") from None
+        target = {"type": "AverageValue", "averageValue": quantity}
     return {"type": "Resource", "resource": {"name": resource, "target": target}}
 
 
@@ -259,6 +271,8 @@ async def autoscale(session: Session) -> list[Error]:
         raise KubectlError(
             f"--max=MAXPODS must be larger or equal to --min=MINPODS, max: {most}, min: {least}"
         )
+    if call.number("cpu-percent") > 0 and call.text("cpu"):
+        raise KubectlError("--cpu-percent and --cpu are mutually exclusive")
     cpu = call.text("cpu") or (f"{call.number('cpu-percent')}%" if call.number("cpu-percent") > 0 else "")
     metrics = [
         build_metric(name, text) for name, text in (("cpu", cpu), ("memory", call.text("memory"))) if text
