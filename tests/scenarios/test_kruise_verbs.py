@@ -228,6 +228,7 @@ async def test_variables_are_listed_and_tried_without_a_write(stage: Stage) -> N
     assert "already has a value (1)" in await kruise.refuses(
         "set", "env", "clone/web", "A=2", "--overwrite=false"
     )
+    assert await kruise.says("set", "env", "clone/web", "A=1", "--overwrite=false") == ""
     assert await kruise.says("set", "env", "clone/web", "A=1") == ""
     assert (await stage.get("web"))["metadata"]["generation"] == version
 
@@ -242,6 +243,17 @@ async def test_given_and_imported_variables_begin_with_the_prefix(stage: Stage) 
     # then
     (container,) = (await stage.get("web"))["spec"]["template"]["spec"]["containers"]
     assert [variable["name"] for variable in container["env"]] == ["P_A", "P_K"]
+
+
+async def test_variables_are_read_from_lines(stage: Stage) -> None:
+    # given
+    await stage.create(cloneset())
+    lines = "A=1 # one\n\nnothing\nexport\nB= x=y \r\n#C=3\n"
+    # when
+    await Kruise(stage).says("set", "env", "clone/web", "-", stdin=lines)
+    # then
+    (container,) = (await stage.get("web"))["spec"]["template"]["spec"]["containers"]
+    assert container["env"] == [{"name": "A", "value": "1 "}, {"name": "B", "value": " x=y "}]
 
 
 async def test_chosen_pods_are_deleted_by_one_update(stage: Stage) -> None:
