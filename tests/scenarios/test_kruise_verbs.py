@@ -31,6 +31,7 @@ from pykruise.kube.resources import (
     SERVICES,
     Resource,
 )
+from pykruise.kube.version import __version__
 from pykruise.sandbox.nodes.faults import Rule
 from support.daemonsets import daemonset
 from support.faults import Answer, CutAfter, FaultyTransport, Refuse, conflict, patches, reads, watches
@@ -356,6 +357,15 @@ async def test_objects_of_files_are_shown(stage: Stage, tmp_path: Path) -> None:
     names = (await kruise.says("get", "-f", str(tmp_path), "-o", "name")).splitlines()
     assert names == ["cloneset.apps.kruise.io/api", "cloneset.apps.kruise.io/web"]
     assert "you may not specify resource arguments" in await kruise.refuses("get", "clone", "-f", file)
+
+
+async def test_the_versions_are_printed_as_json_and_yaml(stage: Stage) -> None:
+    kruise = Kruise(stage)
+    versions = json.loads(await kruise.says("version", "-o", "json"))
+    assert versions["clientVersion"]["gitVersion"] == __version__
+    assert versions["serverVersion"]["gitVersion"].startswith("v1.")
+    assert (await kruise.says("version", "--client", "-o", "yaml")).startswith("clientVersion:\n")
+    assert "--output must be 'yaml' or 'json'" in await kruise.refuses("version", "-o", "name")
 
 
 # ── other kinds ──────────────────────────────────────────────────────────────

@@ -35,10 +35,12 @@ from pykruise.cli.kubectl.scaling import (
     build_service,
     check_victims,
     list_pods_to_delete,
+    override_service,
     reduce_replicas,
     reserve_ordinals,
     victims_of,
 )
+from pykruise.cli.kubectl.session import overrides_of
 from pykruise.cli.kubectl.setting import read_amount, set_amounts, set_images, set_strategy
 from pykruise.cli.kubectl.statuses import RolloutFailed, status_of
 from pykruise.cli.kubectl.tree import ROOT, list_all_commands, lookup
@@ -80,6 +82,19 @@ def test_cluster_flags_are_extracted_from_any_position_of_the_command_line() -> 
     assert (call.text("as"), call.text("server"), call.listed("as-group")) == ("joe", "https://x", ("a",))
     with pytest.raises(KubectlFlagError, match="needs an argument: --token"):
         take_out_flags(["doctor", "--token"], GLOBAL)
+
+
+def test_extras_of_the_impersonated_user_are_grouped_by_key() -> None:
+    extras = [f"--as-user-extra={extra}" for extra in ("team=a", "team=b=c", "nothing")]
+    call, _ = take_out_flags(["--as=joe", *extras], GLOBAL)
+    assert overrides_of(call).user == {"as": "joe", "as-user-extra": {"team": ["a", "b=c"]}}
+
+
+def test_the_short_flag_of_a_pod_and_no_time_limit_are_accepted() -> None:
+    create, _, rest = lookup(["create", "ContainerRecreateRequest", "-p", "web-a"])
+    assert parse(rest, create.flags).text("pod") == "web-a"
+    migrate, _, rest = lookup(["migrate", "CloneSet", "--timeout-seconds=-1"])
+    assert parse(rest, migrate.flags).number("timeout-seconds") == -1
 
 
 def test_all_commands_can_be_loaded() -> None:
@@ -593,6 +608,27 @@ def test_a_target_without_a_unit_is_in_millicores_or_mebibytes(
 def test_a_target_that_is_no_quantity_is_refused(text: str, expected: str) -> None:
     with pytest.raises(KubectlError, match=expected):
         build_metric("cpu", text)
+
+
+@pytest.mark.parametrize(
+    ("patch_type", "text", "names"),
+    [
+        ("merge", '{"spec": {"ports": [{"name": "b", "port": 2}]}}', ["b"]),
+        ("strategic", '{"spec": {"ports": [{"name": "b", "port": 2}]}}', ["b", "a"]),
+        ("json", '[{"op": "add", "path": "/spec/ports/-", "value": {"name": "b", "port": 2}}]', ["a", "b"]),
+    ],
+)
+def test_a_service_is_changed_by_each_type_of_overrides(patch_type: str, text: str, names: list[str]) -> None:
+    service = {"kind": "Service", "metadata": {"name": "web"}, "spec": {"ports": [{"name": "a", "port": 1}]}}
+    changed = override_service(service, text, patch_type)
+    assert [port["name"] for port in changed["spec"]["ports"]] == names
+
+
+def test_overrides_of_another_type_are_refused() -> None:
+    with pytest.raises(KubectlError, match="invalid override type: x"):
+        override_service({}, "{}", "x")
+    with pytest.raises(KubectlError, match="not a JSON list"):
+        override_service({}, "{}", "json")
 
 
 def test_ports_of_a_cloneset_are_derived() -> None:

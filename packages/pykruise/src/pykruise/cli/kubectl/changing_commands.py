@@ -323,7 +323,8 @@ EXPOSE: Final = Command(
         text("load-balancer-ip", "Address of the load balancer."),
         text("cluster-ip", "ClusterIP of the Service; None creates a headless Service."),
         text("session-affinity", "Session affinity: None or ClientIP."),
-        text("overrides", "JSON that is merged into the Service."),
+        text("overrides", "JSON that changes the Service."),
+        text("override-type", "Type of --overrides: json, merge or strategic.", default="merge"),
         text("generator", "Not used: service/v1 or service/v2."),
         switch("save-config", "Store the configuration in the annotation of kubectl apply."),
     ),
@@ -417,7 +418,7 @@ CREATE: Final = Command(
             "container_recreate_request",
             *_CREATES,
             *_WAITS,
-            text("pod", "The pod."),
+            text("pod", "The pod.", "p"),
             KubectlFlag(
                 name="containers", type="words", help="Names of the containers (default: all containers)."
             ),
@@ -511,11 +512,10 @@ MIGRATE: Final = Command(
         switch("plan", "Print the plan, and change nothing."),
         number("replicas", "Number of pods to move; -1 moves all pods.", "-1"),
         number("max-surge", "Number of additional pods during the migration.", "1"),
-        KubectlFlag(
-            name="timeout-seconds",
-            type="seconds",
-            default="0",
-            help="Time limit in seconds; 0 or -1 means no limit for a CloneSet, and 60 seconds for other kinds.",
+        number(
+            "timeout-seconds",
+            "Time limit in seconds; 0 or -1 means no limit for a CloneSet, and 60 seconds for other kinds.",
+            "-1",
         ),
     ),
     examples=(

@@ -7,7 +7,7 @@ import asyncio
 import re
 from collections.abc import Awaitable, Mapping, Sequence
 from decimal import Decimal
-from typing import Final
+from typing import Any, Final
 
 import orjson
 
@@ -474,7 +474,7 @@ async def expose(session: Session) -> list[Error]:
             raise KubectlError(f"cannot expose a {info.document.get('kind')}{f'.{group}' if group else ''}")
         made = build_service(info.document, given)
         if text := call.text("overrides"):
-            made = apply_merge_patch(made, _parse_overrides(text))
+            made = override_service(made, text, call.text("override-type"))
         if call.is_on("save-config"):
             put_last_applied(made)
         shown = {**made, "status": {"loadBalancer": {}}}
@@ -491,14 +491,32 @@ async def expose(session: Session) -> list[Error]:
     return await run_for_each(session, selection, do)
 
 
-def _parse_overrides(text: str) -> Document:
+def override_service(service: Document, text: str, patch_type: str) -> Document:
+    """The Service after a patch of `--override-type`: json, merge or strategic. Raises KubectlError."""
+    from pykruise.kube.patches.errors import PatchError
+    from pykruise.kube.patches.json_patch import apply_json_patch
+    from pykruise.kube.patches.schemas import find_definition
+    from pykruise.kube.patches.strategic import apply_strategic_merge
+
     try:
-        overrides = orjson.loads(text)
+        overrides: Any = orjson.loads(text)
     except ValueError as error:
         raise KubectlError(f"--overrides is not JSON: {error}") from error
-    if not isinstance(overrides, dict):
-        raise KubectlError("--overrides is not a JSON object")
-    return overrides
+    has_right_type = isinstance(overrides, list if patch_type == "json" else dict)
+    if not has_right_type:
+        raise KubectlError(f"--overrides is not a JSON {'list' if patch_type == 'json' else 'object'}")
+    try:
+        match patch_type:
+            case "json":
+                return apply_json_patch(service, overrides)
+            case "merge":
+                return apply_merge_patch(service, overrides)
+            case "strategic":
+                definition = find_definition(SERVICES) or ""
+                return apply_strategic_merge(service, overrides, definition=definition)
+    except PatchError as error:
+        raise KubectlError(f"--overrides: {error}") from error
+    raise KubectlError(f"invalid override type: {patch_type}")
 
 
 def put_last_applied(document: Document) -> None:
