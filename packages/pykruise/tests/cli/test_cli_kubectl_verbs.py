@@ -533,6 +533,11 @@ def test_amounts_are_merged_key_by_key_and_zero_stays() -> None:
     specs[0]["containers"][0]["resources"] = {"limits": {"memory": "1Gi"}}
     set_amounts(specs, "main", {"limits": {"cpu": "0"}, "requests": {}})
     assert specs[0]["containers"][0]["resources"] == {"limits": {"memory": "1Gi", "cpu": "0"}}
+    specs[0]["initContainers"] = [{"name": "init"}]
+    set_amounts(specs, "*", {"limits": {"cpu": "2"}})
+    assert "resources" not in specs[0]["initContainers"][0]
+    set_amounts(specs, "init", {"limits": {"cpu": "1"}})
+    assert specs[0]["initContainers"][0]["resources"] == {"limits": {"cpu": "1"}}
     with pytest.raises(KubectlError, match="unable to find container named nope"):
         set_amounts(specs, "nope", {"limits": {"cpu": "1"}})
 
@@ -629,6 +634,26 @@ def test_overrides_of_another_type_are_refused() -> None:
         override_service({}, "{}", "x")
     with pytest.raises(KubectlError, match="not a JSON list"):
         override_service({}, "{}", "json")
+
+
+def test_a_port_with_two_protocols_is_exposed_with_both() -> None:
+    # given
+    document = workload("CloneSet")
+    document["spec"]["template"]["spec"]["containers"][0]["ports"] = [
+        {"containerPort": 53},
+        {"containerPort": 53, "protocol": "UDP"},
+        {"containerPort": 80},
+    ]
+    # when
+    ports = build_service(document, {})["spec"]["ports"]
+    chosen = build_service(document, {"port": "53", "protocol": "SCTP"})["spec"]["ports"]
+    # then
+    assert [(port.get("name"), port["protocol"], port["port"]) for port in ports] == [
+        ("port-1-tcp", "TCP", 53),
+        ("port-1-udp", "UDP", 53),
+        ("port-2", "TCP", 80),
+    ]
+    assert chosen == [{"protocol": "SCTP", "port": 53, "targetPort": 53}]
 
 
 def test_ports_of_a_cloneset_are_derived() -> None:

@@ -427,7 +427,9 @@ def _parse_pairs(text: str) -> dict[str, str]:
 
 
 def _build_service_ports(document: Document, given: Mapping[str, str]) -> list[Document]:
-    known = dict(ports_of(document))
+    known: dict[int, list[str]] = {}
+    for port, protocol in dict.fromkeys(ports_of(document)):
+        known.setdefault(port, []).append(protocol)
     text = given.get("port") or ",".join(str(port) for port in known)
     if not text:
         if given.get("cluster-ip") == "None":
@@ -440,14 +442,19 @@ def _build_service_ports(document: Document, given: Mapping[str, str]) -> list[D
     for count, number in enumerate(numbers, start=1):
         port = int(number)
         target = given.get("target-port") or given.get("container-port") or number
-        made.append(
-            {
-                **({"name": f"port-{count}"} if len(numbers) > 1 else {}),
-                "protocol": given.get("protocol") or known.get(port, "TCP"),
-                "port": port,
-                "targetPort": int(target) if target.isdecimal() else target,
-            }
-        )
+        protocols = [given["protocol"]] if given.get("protocol") else known.get(port, ["TCP"])
+        for protocol in protocols:
+            name = f"port-{count}" if len(numbers) > 1 else ""
+            if len(protocols) > 1:
+                name = f"port-{count}-{protocol.lower()}"
+            made.append(
+                {
+                    **({"name": name} if name else {}),
+                    "protocol": protocol,
+                    "port": port,
+                    "targetPort": int(target) if target.isdecimal() else target,
+                }
+            )
     return made
 
 

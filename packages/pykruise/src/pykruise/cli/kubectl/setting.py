@@ -182,9 +182,13 @@ def read_amounts(text: str) -> dict[str, str]:
 
 
 def set_amounts(specs: Sequence[Document], pattern: str, amounts: Mapping[str, Mapping[str, str]]) -> None:
-    """Merge limits and requests into containers. Raises KubectlError when no name matches the pattern."""
+    """Merge limits and requests into containers. As in OpenKruise, `*` selects no init containers. Raises KubectlError
+    when no name matches the pattern.
+    """
     result = [
-        entry for spec in specs for entry in list_matching({"containers": spec.get("containers")}, pattern)
+        entry
+        for spec in specs
+        for entry in (spec.get("containers") or () if pattern == "*" else list_matching(spec, pattern))
     ]
     if not result:
         raise KubectlError(f"unable to find container named {pattern}")
