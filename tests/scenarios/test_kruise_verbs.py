@@ -9,6 +9,7 @@ import pytest
 
 from pykruise.cli.explain import read_and_explain
 from pykruise.cli.insight.explanation_text import format_explanation
+from pykruise.cli.kubectl.revisions import CHANGE_CAUSE
 from pykruise.kinds.advancedcronjob.types import ADVANCED_CRON_JOBS
 from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS
 from pykruise.kinds.cloneset.kind import KIND as CLONE_SET
@@ -20,7 +21,7 @@ from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
 from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS
 from pykruise.kinds.uniteddeployment.workloads import CLONE_SET as CLONE_SET_TEMPLATE
 from pykruise.kinds.uniteddeployment.workloads import DEPLOYMENT as DEPLOYMENT_TEMPLATE
-from pykruise.kube.documents import decode
+from pykruise.kube.documents import LAST_APPLIED, decode
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import (
     CONFIG_MAPS,
@@ -366,6 +367,37 @@ async def test_the_versions_are_printed_as_json_and_yaml(stage: Stage) -> None:
     assert versions["serverVersion"]["gitVersion"].startswith("v1.")
     assert (await kruise.says("version", "--client", "-o", "yaml")).startswith("clientVersion:\n")
     assert "--output must be 'yaml' or 'json'" in await kruise.refuses("version", "-o", "name")
+
+
+async def test_commands_are_recorded_and_configurations_saved(stage: Stage) -> None:
+    # given
+    kruise = Kruise(stage)
+    await stage.create(cloneset())
+    flags = ("--record", "--save-config", "-o", "json")
+    # when
+    await kruise.says("scale", "clone/web", "--replicas=4", "--record")
+    scaler = json.loads(await kruise.says("autoscale", "clone/web", "--max=3", *flags))
+    service = json.loads(await kruise.says("expose", "clone/web", "--port=80", *flags))
+    shown = json.loads(await kruise.says("autoscale", "clone/web", "--max=3", "--dry-run=client", *flags))
+    # then
+    assert "scale" in (await stage.get("web"))["metadata"]["annotations"][CHANGE_CAUSE]
+    for document in (scaler, service):
+        annotations = document["metadata"]["annotations"]
+        saved = json.loads(annotations[LAST_APPLIED])["metadata"]["annotations"]
+        assert saved == {CHANGE_CAUSE: annotations[CHANGE_CAUSE]}
+    assert set(shown["metadata"]["annotations"]) == {CHANGE_CAUSE}
+
+
+@pytest.mark.parametrize("output", ["jsonpath={.spec.nope}", "go-template={{.spec.nope}}"])
+async def test_missing_keys_of_a_template_are_refused_on_request(stage: Stage, output: str) -> None:
+    # given
+    kruise = Kruise(stage)
+    await stage.create(cloneset())
+    strict = "--allow-missing-template-keys=false"
+    # when, then
+    await kruise.says("get", "clone/web", "-o", output)
+    assert "nope" in await kruise.refuses("get", "clone/web", "-o", output, strict)
+    assert "nope" in await kruise.refuses("scale", "clone/web", "--replicas=3", "-o", output, strict)
 
 
 # ── other kinds ──────────────────────────────────────────────────────────────

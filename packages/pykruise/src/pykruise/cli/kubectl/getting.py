@@ -15,7 +15,7 @@ import orjson
 from pykruise.cli.kubectl.drawing import draw
 from pykruise.cli.kubectl.errors import KubectlError
 from pykruise.cli.kubectl.pods import format_age
-from pykruise.cli.kubectl.printing import FORMATS, make_formatter
+from pykruise.cli.kubectl.printing import FORMATS, allows_missing_keys, make_formatter
 from pykruise.cli.kubectl.resources import Error, Info, find, get, list_all, parse_request
 from pykruise.cli.kubectl.session import Session
 from pykruise.cli.kubectl.watching import TABLE, Watched, watch_rows
@@ -138,6 +138,7 @@ def _print(session: Session, document: Any) -> None:
         name,
         argument or session.call.text("template"),
         keeps=session.call.is_on("show-managed-fields"),
+        allow_missing=allows_missing_keys(session.call),
         allowed=(*FORMATS, "wide"),
     )
     session.around.out(show(document))

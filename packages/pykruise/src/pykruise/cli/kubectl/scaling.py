@@ -6,6 +6,7 @@
 import asyncio
 import re
 from collections.abc import Awaitable, Mapping, Sequence
+from contextlib import suppress
 from decimal import Decimal
 from typing import Any, Final
 
@@ -16,10 +17,12 @@ from pykruise.cli.kubectl.errors import KubectlError
 from pykruise.cli.kubectl.kinds import group_of, templates_of
 from pykruise.cli.kubectl.printing import printer_of
 from pykruise.cli.kubectl.resources import Error, Info, find, get, read_patiently
-from pykruise.cli.kubectl.rollout import run_for_each
+from pykruise.cli.kubectl.revisions import CHANGE_CAUSE
+from pykruise.cli.kubectl.rollout import put, run_for_each
 from pykruise.cli.kubectl.session import Session, dry_run_of
 from pykruise.kinds import shown_of
 from pykruise.kube.documents import LAST_APPLIED, Document
+from pykruise.kube.errors import KubeError
 from pykruise.kube.patches.merge import apply_merge_patch
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import HORIZONTAL_POD_AUTOSCALERS, SERVICES, Resource
@@ -67,10 +70,20 @@ async def scale(session: Session) -> list[Error]:
             )
             if dry_run == "none" and (timeout_s := call.seconds("timeout")):
                 await _wait_until_scaled(session, info, timeout_s)
+            if dry_run == "none" and call.is_on("record"):
+                await _record_cause(session, info)
         changed: Document = apply_merge_patch(info.document, {"spec": {"replicas": count}})
         session.around.out(printer.format_object(info.replace_document(changed), "scaled"))
 
     return await run_for_each(session, selection, do)
+
+
+async def _record_cause(session: Session, info: Info) -> None:
+    """Write the command line into the change cause. As in kubectl, a failure is no error: the object is scaled."""
+    client = await session.make_client()
+    body = {"metadata": {"annotations": {CHANGE_CAUSE: session.typed}}}
+    with suppress(KubeError):
+        await client.patch(info.resource, info.namespace, info.name, body, patch_type=PatchType.MERGE)
 
 
 async def _wait_until_scaled(session: Session, info: Info, timeout_s: float) -> None:
@@ -291,6 +304,7 @@ async def autoscale(session: Session) -> list[Error]:
         made = build_autoscaler(
             info.document, name=call.text("name"), least=least, most=most, metrics=metrics
         )
+        _annotate(session, made)
         shown = {**made, "status": {"currentMetrics": None, "desiredReplicas": 0}}
         await create_and_show(
             session,
@@ -482,8 +496,7 @@ async def expose(session: Session) -> list[Error]:
         made = build_service(info.document, given)
         if text := call.text("overrides"):
             made = override_service(made, text, call.text("override-type"))
-        if call.is_on("save-config"):
-            put_last_applied(made)
+        _annotate(session, made)
         shown = {**made, "status": {"loadBalancer": {}}}
         await create_and_show(
             session,
@@ -524,6 +537,14 @@ def override_service(service: Document, text: str, patch_type: str) -> Document:
     except PatchError as error:
         raise KubectlError(f"--overrides: {error}") from error
     raise KubectlError(f"invalid override type: {patch_type}")
+
+
+def _annotate(session: Session, document: Document) -> None:
+    """Store what `--record` and `--save-config` ask for in the annotations of an object to create."""
+    if session.call.is_on("record"):
+        put(document, ("metadata", "annotations", CHANGE_CAUSE), session.typed)
+    if session.call.is_on("save-config") and dry_run_of(session.call, session.warn) != "client":
+        put_last_applied(document)
 
 
 def put_last_applied(document: Document) -> None:
