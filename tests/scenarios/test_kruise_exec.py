@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from pykruise.kube.resources import SERVICES
 from support.kruise import Kruise, Said
 from support.scenario import Stage, cloneset
 
@@ -65,6 +66,23 @@ async def test_kubectl_gets_the_pod_the_container_and_the_global_flags(stage: St
         *("--request-timeout=60s", "--stdin", "--tty"),
         *("--namespace", stage.namespace, pod.name, "--container", "agent", "--", "sh", "-c", "exit 3"),
     ]
+
+
+async def test_a_pod_of_a_service_is_used(stage: Stage, shell: Shell) -> None:
+    # given
+    (pod,) = await stage.pods()
+    for name, selector in (("front", {"app": "web"}), ("empty", {})):
+        spec = {"ports": [{"port": 80}], "selector": selector}
+        service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": spec}
+        await stage.create(service, resource=SERVICES)
+    # when
+    said = await shell.run("exec", "-q", "service/front", "--", "ls")
+    # then
+    assert (said.code, said.err) == (0, "")
+    assert shell.became[-5:] == [pod.name, "--container", "main", "--", "ls"]
+    # when the Service has no selector
+    said = await shell.run("exec", "--pod-running-timeout=1s", "service/empty", "--", "ls")
+    assert (said.code, "timed out" in said.err) == (1, True)
 
 
 async def test_the_pod_of_the_object_of_a_file_is_used(stage: Stage, shell: Shell, tmp_path: Path) -> None:

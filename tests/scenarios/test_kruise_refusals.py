@@ -24,6 +24,35 @@ pytestmark = pytest.mark.virtual_time("the command line alone is looked at")
         pytest.param(("set", "image", "clone/web", "main=a", "--local"), "local", id="cli case 31"),
         pytest.param(("set", "env", "clone/web", "--keys=a"), "--from", id="cli case 37"),
         pytest.param(("set", "resources", "clone/web"), "--requests/--limits", id="cli case 39"),
+        pytest.param(("scale", "clone", "--replicas=0"), "no name was specified", id="scale a type"),
+        pytest.param(("expose", "clone", "--port=80"), "no name was specified", id="expose a type"),
+        pytest.param(
+            ("expose", "clone", "--port=80", "--selector=app=web"), "no name was", id="expose with a selector"
+        ),
+        pytest.param(("autoscale", "clone", "--max=3"), "no name was specified", id="autoscale a type"),
+        pytest.param(
+            ("scale", "asts", "--all", "--replicas=0"),
+            "no objects passed to scale",
+            id="scale none of a type",
+        ),
+        pytest.param(
+            ("scale", "clone", "-l=app=no", "--replicas=0"), "no objects passed to scale", id="scale no match"
+        ),
+        pytest.param(
+            ("autoscale", "clone", "-l=app=no", "--max=3"),
+            "no objects passed to autoscale",
+            id="autoscale none",
+        ),
+        pytest.param(
+            ("scale", "clone/web", "clone/web", "--replicas=0", "--resource-version=1"),
+            "cannot use --resource-version with multiple resources",
+            id="scale several of one version",
+        ),
+        pytest.param(
+            ("scale", "clone/web", "--replicas=0", "--current-replicas=-2"),
+            "-1 or greater",
+            id="scale from -2",
+        ),
     ],
 )
 async def test_a_command_line_that_cannot_be_executed_is_refused(
@@ -38,6 +67,12 @@ async def test_a_command_line_that_cannot_be_executed_is_refused(
     assert said.err.startswith("error: ")
     assert expected in said.err
     assert said.out == ""
+
+
+async def test_two_targets_for_the_cpu_are_refused(stage: Stage) -> None:
+    await stage.create(cloneset(replicas=1))
+    said = await Kruise(stage).refuses("autoscale", "clone/web", "--max=3", "--cpu=5", "--cpu-percent=5")
+    assert said.splitlines()[-1] == "error: --cpu-percent and --cpu are mutually exclusive"
 
 
 async def test_the_groups_of_commands_are_printed_without_a_command(stage: Stage) -> None:

@@ -2,12 +2,14 @@
 
 import asyncio
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pykruise.cli.explain import read_and_explain
 from pykruise.cli.insight.explanation_text import format_explanation
+from pykruise.cli.kubectl.revisions import CHANGE_CAUSE
 from pykruise.kinds.advancedcronjob.types import ADVANCED_CRON_JOBS
 from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS
 from pykruise.kinds.cloneset.kind import KIND as CLONE_SET
@@ -19,7 +21,7 @@ from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
 from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS
 from pykruise.kinds.uniteddeployment.workloads import CLONE_SET as CLONE_SET_TEMPLATE
 from pykruise.kinds.uniteddeployment.workloads import DEPLOYMENT as DEPLOYMENT_TEMPLATE
-from pykruise.kube.documents import decode
+from pykruise.kube.documents import LAST_APPLIED, decode
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import (
     CONFIG_MAPS,
@@ -30,9 +32,10 @@ from pykruise.kube.resources import (
     SERVICES,
     Resource,
 )
+from pykruise.kube.version import __version__
 from pykruise.sandbox.nodes.faults import Rule
 from support.daemonsets import daemonset
-from support.faults import FaultyTransport, conflict, patches
+from support.faults import Answer, CutAfter, FaultyTransport, Refuse, conflict, patches, reads, watches
 from support.kruise import Kruise
 from support.scenario import Object, Stage, cloneset, rolling
 from support.statefulsets import statefulset
@@ -227,6 +230,7 @@ async def test_variables_are_listed_and_tried_without_a_write(stage: Stage) -> N
     assert "already has a value (1)" in await kruise.refuses(
         "set", "env", "clone/web", "A=2", "--overwrite=false"
     )
+    assert await kruise.says("set", "env", "clone/web", "A=1", "--overwrite=false") == ""
     assert await kruise.says("set", "env", "clone/web", "A=1") == ""
     assert (await stage.get("web"))["metadata"]["generation"] == version
 
@@ -243,6 +247,17 @@ async def test_given_and_imported_variables_begin_with_the_prefix(stage: Stage) 
     assert [variable["name"] for variable in container["env"]] == ["P_A", "P_K"]
 
 
+async def test_variables_are_read_from_lines(stage: Stage) -> None:
+    # given
+    await stage.create(cloneset())
+    lines = "A=1 # one\n\nnothing\nexport\nB= x=y \r\n#C=3\n"
+    # when
+    await Kruise(stage).says("set", "env", "clone/web", "-", stdin=lines)
+    # then
+    (container,) = (await stage.get("web"))["spec"]["template"]["spec"]["containers"]
+    assert container["env"] == [{"name": "A", "value": "1 "}, {"name": "B", "value": " x=y "}]
+
+
 async def test_chosen_pods_are_deleted_by_one_update(stage: Stage) -> None:
     """cli cases 44, 45, 46"""
     kruise = await started(stage)
@@ -254,14 +269,25 @@ async def test_chosen_pods_are_deleted_by_one_update(stage: Stage) -> None:
     assert "has no pod foreign" in await kruise.refuses("scaledown", "clone/web", "--pods", "foreign")
 
 
-async def test_pods_of_a_stateful_set_are_chosen_by_their_label(stage: Stage) -> None:
+@pytest.mark.parametrize("version", ["v1alpha1", "v1beta1"])
+async def test_chosen_pods_of_a_stateful_set_are_deleted_and_not_created_again(
+    stage: Stage, version: str
+) -> None:
     await stage.start_manager()
     await stage.create(statefulset(replicas=3), resource=ADVANCED_STATEFUL_SETS)
     kruise = Kruise(stage)
     await kruise.says("rollout", "status", "asts/web", "--timeout=120s")
-    said = await kruise.run("scaledown", "asts/web", "--pods", "web-2")
-    assert said.code == 0, said
-    assert (await stage.get("web", resource=ADVANCED_STATEFUL_SETS))["spec"]["replicas"] == 2
+    # when
+    await kruise.says("scaledown", f"statefulsets.{version}.apps.kruise.io/web", "--pods", "web-0")
+    # then
+    spec = (await stage.get("web", resource=ADVANCED_STATEFUL_SETS))["spec"]
+    assert (spec["replicas"], spec["reserveOrdinals"]) == (2, [0])
+    await kruise.says("rollout", "status", "asts/web", "--timeout=120s")
+    await stage.until(lambda: _has_pods(stage, "web-1", "web-2"))
+
+
+async def _has_pods(stage: Stage, *names: str) -> bool:
+    return [pod.name for pod in await stage.pods()] == list(names)
 
 
 async def test_a_cloneset_is_exposed_by_its_own_ports(stage: Stage) -> None:
@@ -272,6 +298,106 @@ async def test_a_cloneset_is_exposed_by_its_own_ports(stage: Stage) -> None:
     assert await kruise.says("expose", "clone/web") == "service/web exposed\n"
     service = await stage.get("web", resource=SERVICES)
     assert [(port["port"], port["targetPort"]) for port in service["spec"]["ports"]] == [(8080, 8080)]
+
+
+async def test_a_given_selector_is_the_selector_of_the_service(stage: Stage) -> None:
+    # given
+    await stage.create(cloneset())
+    # when
+    await Kruise(stage).says("expose", "clone/web", "--port=80", "--selector=tier=front")
+    # then
+    service = await stage.get("web", resource=SERVICES)
+    assert service["spec"]["selector"] == {"tier": "front"}
+
+
+async def test_all_clonesets_are_scaled_with_all(stage: Stage) -> None:
+    # given
+    await stage.create(cloneset())
+    # when
+    await Kruise(stage).says("scale", "clone", "--all", "--replicas=4")
+    # then
+    assert (await stage.get("web"))["spec"]["replicas"] == 4
+
+
+async def test_subjects_are_whole_values_and_accounts_belong_to_the_namespace_of_the_command(
+    stage: Stage, tmp_path: Path
+) -> None:
+    # given
+    kruise, words = Kruise(stage), ("--user=CN=b,O=x", "--user=a", "--serviceaccount=:robot", "-o", "json")
+    for kind in ("RoleBinding", "ClusterRoleBinding"):
+        binding = {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": kind,
+            "metadata": {"name": "viewers"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"},
+        }
+        (tmp_path / f"{kind}.json").write_text(json.dumps(binding))
+    # when
+    shown = await kruise.says("set", "subject", "--local", "-f", str(tmp_path / "RoleBinding.json"), *words)
+    refused = await kruise.refuses(
+        "set", "subject", "--local", "-f", str(tmp_path / "ClusterRoleBinding.json"), *words
+    )
+    # then
+    subjects = json.loads(shown)["subjects"]
+    assert [subject["name"] for subject in subjects] == ["CN=b,O=x", "a", "robot"]
+    assert subjects[-1] == {"kind": "ServiceAccount", "namespace": stage.namespace, "name": "robot"}
+    assert "namespace must be specified" in refused
+
+
+async def test_objects_of_files_are_shown(stage: Stage, tmp_path: Path) -> None:
+    # given
+    kruise = Kruise(stage)
+    for name in ("web", "api"):
+        await stage.create(cloneset(name))
+        (tmp_path / f"{name}.json").write_text(json.dumps(cloneset(name)))
+    # when, then
+    file = str(tmp_path / "web.json")
+    table = (await kruise.says("get", "-f", file)).splitlines()
+    assert (table[0].split()[0], table[1].split()[0]) == ("NAME", "web")
+    assert await kruise.says("get", "-f", file, "-o", "name") == "cloneset.apps.kruise.io/web\n"
+    names = (await kruise.says("get", "-f", str(tmp_path), "-o", "name")).splitlines()
+    assert names == ["cloneset.apps.kruise.io/api", "cloneset.apps.kruise.io/web"]
+    assert "you may not specify resource arguments" in await kruise.refuses("get", "clone", "-f", file)
+
+
+async def test_the_versions_are_printed_as_json_and_yaml(stage: Stage) -> None:
+    kruise = Kruise(stage)
+    versions = json.loads(await kruise.says("version", "-o", "json"))
+    assert versions["clientVersion"]["gitVersion"] == __version__
+    assert versions["serverVersion"]["gitVersion"].startswith("v1.")
+    assert (await kruise.says("version", "--client", "-o", "yaml")).startswith("clientVersion:\n")
+    assert "--output must be 'yaml' or 'json'" in await kruise.refuses("version", "-o", "name")
+
+
+async def test_commands_are_recorded_and_configurations_saved(stage: Stage) -> None:
+    # given
+    kruise = Kruise(stage)
+    await stage.create(cloneset())
+    flags = ("--record", "--save-config", "-o", "json")
+    # when
+    await kruise.says("scale", "clone/web", "--replicas=4", "--record")
+    scaler = json.loads(await kruise.says("autoscale", "clone/web", "--max=3", *flags))
+    service = json.loads(await kruise.says("expose", "clone/web", "--port=80", *flags))
+    shown = json.loads(await kruise.says("autoscale", "clone/web", "--max=3", "--dry-run=client", *flags))
+    # then
+    assert "scale" in (await stage.get("web"))["metadata"]["annotations"][CHANGE_CAUSE]
+    for document in (scaler, service):
+        annotations = document["metadata"]["annotations"]
+        saved = json.loads(annotations[LAST_APPLIED])["metadata"]["annotations"]
+        assert saved == {CHANGE_CAUSE: annotations[CHANGE_CAUSE]}
+    assert set(shown["metadata"]["annotations"]) == {CHANGE_CAUSE}
+
+
+@pytest.mark.parametrize("output", ["jsonpath={.spec.nope}", "go-template={{.spec.nope}}"])
+async def test_missing_keys_of_a_template_are_refused_on_request(stage: Stage, output: str) -> None:
+    # given
+    kruise = Kruise(stage)
+    await stage.create(cloneset())
+    strict = "--allow-missing-template-keys=false"
+    # when, then
+    await kruise.says("get", "clone/web", "-o", output)
+    assert "nope" in await kruise.refuses("get", "clone/web", "-o", output, strict)
+    assert "nope" in await kruise.refuses("scale", "clone/web", "--replicas=3", "-o", output, strict)
 
 
 # ── other kinds ──────────────────────────────────────────────────────────────
@@ -541,6 +667,23 @@ async def test_a_rollout_that_is_deleted_while_it_is_waited_for_is_an_error(stag
     await asyncio.sleep(1.0)
     await stage.delete("web")
     assert "object has been deleted" in (await waiting).err
+
+
+async def test_a_rollout_is_waited_for_while_the_api_server_is_away(stage: Stage) -> None:
+    # given an unfinished rollout
+    kruise = await started(stage)
+    stage.kubelets.set_rules([Rule(image="nginx:2", ready_s=1.0)])
+    await kruise.says("set", "image", "clone/web", "main=nginx:2")
+    faulty = FaultyTransport(stage.client.transport)
+    away = [Refuse(), Answer(503), Answer(500), Refuse()]
+    # given a watch that breaks and is not opened again for some time, and reads that fail after the first one
+    faulty.on(watches("/clonesets"), CutAfter(1), *away)
+    faulty.on(reads("/clonesets/web"), None, *away)
+    # when
+    said = await Kruise(stage, faulty).run("rollout", "status", "clone/web", "--timeout=600s")
+    # then
+    assert (said.code, said.err) == (0, "")
+    assert faulty.faults_done > len(away)
 
 
 @pytest.mark.parametrize("kind", [CLONE_SET_TEMPLATE, DEPLOYMENT_TEMPLATE])

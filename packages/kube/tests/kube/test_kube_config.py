@@ -22,7 +22,7 @@ import yaml
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from pykruise.kube.config.connection import Connection, Credentials, Material, RenewedCredentials
-from pykruise.kube.config.kubeconfig import load, load_in_cluster, load_kubeconfig
+from pykruise.kube.config.kubeconfig import Overrides, load, load_in_cluster, load_kubeconfig
 from pykruise.kube.errors import ConfigurationError
 from support.certificates import Authority, key_pem
 
@@ -258,6 +258,44 @@ def test_the_first_existing_source_is_used(tmp_path: Path, authority: Authority)
     (tmp_path / ".kube" / "config").unlink()
     with pytest.raises(ConfigurationError, match=r"no cluster is configured: .* pykruise up"):
         server()
+
+
+def test_a_command_line_uses_the_pod_only_without_a_kubeconfig(tmp_path: Path, authority: Authority) -> None:
+    # given a pod whose home has a kubeconfig
+    home = tmp_path / ".kube" / "config"
+    context = {"name": "dev", "context": {"cluster": "c", "user": "u"}}
+    write(home, with_server("https://home", contexts=[context]))
+    account = service_account(tmp_path, authority)
+    environ = {**POD, "HOME": str(tmp_path)}
+
+    def connect(**more: Any) -> Connection:
+        return load_now(environ=environ, service_account=account, prefers_files=True, **more)
+
+    # when, then the pod's namespace is the default
+    assert (connect().server, connect().namespace) == ("https://home", "kruise-system")
+    # when the kubeconfig has no current context, or does not exist
+    write(home, with_server("https://home", **{"current-context": ""}))
+    assert connect().server == "https://10.96.0.1:443"
+    assert connect(context="dev").server == "https://home"
+    home.unlink()
+    assert (connect().server, connect().namespace) == ("https://10.96.0.1:443", "kruise-system")
+    environ["POD_NAMESPACE"] = "shop"
+    assert connect().namespace == "shop"
+
+
+async def test_values_of_the_command_line_replace_those_of_the_pod(
+    tmp_path: Path, authority: Authority
+) -> None:
+    # given
+    account = service_account(tmp_path, authority)
+    overrides = Overrides(user={"token": "other", "as": "jane"}, cluster={"insecure-skip-tls-verify": True})
+    # when
+    connection = load_in_cluster(environ=POD, service_account=account, overrides=overrides)
+    # then
+    assert await token(connection.credentials) == "other"
+    assert list(connection.headers) == [("Impersonate-User", "jane")]
+    assert connection.ssl_context is not None
+    assert connection.ssl_context.verify_mode == ssl.CERT_NONE
 
 
 async def test_files_of_the_environment_are_merged_and_the_first_wins(tmp_path: Path) -> None:

@@ -30,7 +30,17 @@ from pykruise.cli.kubectl.rollout import (
     target_of,
     undo_patch,
 )
-from pykruise.cli.kubectl.scaling import build_service, check_victims, reduce_replicas, victims_of
+from pykruise.cli.kubectl.scaling import (
+    build_metric,
+    build_service,
+    check_victims,
+    list_pods_to_delete,
+    override_service,
+    reduce_replicas,
+    reserve_ordinals,
+    victims_of,
+)
+from pykruise.cli.kubectl.session import overrides_of
 from pykruise.cli.kubectl.setting import read_amount, set_amounts, set_images, set_strategy
 from pykruise.cli.kubectl.statuses import RolloutFailed, status_of
 from pykruise.cli.kubectl.tree import ROOT, list_all_commands, lookup
@@ -72,6 +82,19 @@ def test_cluster_flags_are_extracted_from_any_position_of_the_command_line() -> 
     assert (call.text("as"), call.text("server"), call.listed("as-group")) == ("joe", "https://x", ("a",))
     with pytest.raises(KubectlFlagError, match="needs an argument: --token"):
         take_out_flags(["doctor", "--token"], GLOBAL)
+
+
+def test_extras_of_the_impersonated_user_are_grouped_by_key() -> None:
+    extras = [f"--as-user-extra={extra}" for extra in ("team=a", "team=b=c", "nothing")]
+    call, _ = take_out_flags(["--as=joe", *extras], GLOBAL)
+    assert overrides_of(call).user == {"as": "joe", "as-user-extra": {"team": ["a", "b=c"]}}
+
+
+def test_the_short_flag_of_a_pod_and_no_time_limit_are_accepted() -> None:
+    create, _, rest = lookup(["create", "ContainerRecreateRequest", "-p", "web-a"])
+    assert parse(rest, create.flags).text("pod") == "web-a"
+    migrate, _, rest = lookup(["migrate", "CloneSet", "--timeout-seconds=-1"])
+    assert parse(rest, migrate.flags).number("timeout-seconds") == -1
 
 
 def test_all_commands_can_be_loaded() -> None:
@@ -510,6 +533,11 @@ def test_amounts_are_merged_key_by_key_and_zero_stays() -> None:
     specs[0]["containers"][0]["resources"] = {"limits": {"memory": "1Gi"}}
     set_amounts(specs, "main", {"limits": {"cpu": "0"}, "requests": {}})
     assert specs[0]["containers"][0]["resources"] == {"limits": {"memory": "1Gi", "cpu": "0"}}
+    specs[0]["initContainers"] = [{"name": "init"}]
+    set_amounts(specs, "*", {"limits": {"cpu": "2"}})
+    assert "resources" not in specs[0]["initContainers"][0]
+    set_amounts(specs, "init", {"limits": {"cpu": "1"}})
+    assert specs[0]["initContainers"][0]["resources"] == {"limits": {"cpu": "1"}}
     with pytest.raises(KubectlError, match="unable to find container named nope"):
         set_amounts(specs, "nope", {"limits": {"cpu": "1"}})
 
@@ -541,14 +569,91 @@ def test_chosen_pods_are_listed_once_and_replicas_follow() -> None:
     document = workload("CloneSet", scaleStrategy={"podsToDelete": ["a"]})
     names = victims_of("a, b ,b")
     assert names == ["a", "b"]
-    reduce_replicas(document, names, by_list=True)
+    reduce_replicas(document, list_pods_to_delete(document, names))
     assert document["spec"]["replicas"] == 4
     assert document["spec"]["scaleStrategy"]["podsToDelete"] == ["a", "b"]
     with pytest.raises(KubectlError, match="cannot be deleted, replicas is only 1"):
-        reduce_replicas(workload("CloneSet", replicas=1), ["a", "b"], by_list=True)
+        reduce_replicas(workload("CloneSet", replicas=1), 2)
     info = Info(resource=CONTROLLER_REVISIONS, namespace="", name="web", document=document)
     with pytest.raises(KubectlError, match="has no pod x"):
         check_victims(["a", "x"], [{"metadata": {"name": "a"}}], info)
+
+
+def test_ordinals_of_chosen_pods_are_reserved_once() -> None:
+    # given ordinals 0, 2, 3, 4 and 5: web-1 is reserved, and web-9 is not wanted any more
+    document = workload("StatefulSet", reserveOrdinals=[1])
+    # when
+    count = reserve_ordinals(document, ["web-0", "web-1", "web-5", "web-9"])
+    # then
+    assert count == 2
+    assert document["spec"]["reserveOrdinals"] == [1, 0, 5]
+
+
+@pytest.mark.parametrize(
+    ("resource", "text", "target"),
+    [
+        ("cpu", "500", {"type": "AverageValue", "averageValue": "500m"}),
+        ("cpu", "500m", {"type": "AverageValue", "averageValue": "500m"}),
+        ("cpu", "1e3", {"type": "AverageValue", "averageValue": "1"}),
+        ("memory", "512", {"type": "AverageValue", "averageValue": "512Mi"}),
+        ("memory", "1.5Gi", {"type": "AverageValue", "averageValue": "1536Mi"}),
+        ("cpu", "80%", {"type": "Utilization", "averageUtilization": 80}),
+    ],
+)
+def test_a_target_without_a_unit_is_in_millicores_or_mebibytes(
+    resource: str, text: str, target: Document
+) -> None:
+    assert build_metric(resource, text)["resource"] == {"name": resource, "target": target}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("x%", "invalid percentage value: x"), ("much", "invalid resource cpu value: much")],
+)
+def test_a_target_that_is_no_quantity_is_refused(text: str, expected: str) -> None:
+    with pytest.raises(KubectlError, match=expected):
+        build_metric("cpu", text)
+
+
+@pytest.mark.parametrize(
+    ("patch_type", "text", "names"),
+    [
+        ("merge", '{"spec": {"ports": [{"name": "b", "port": 2}]}}', ["b"]),
+        ("strategic", '{"spec": {"ports": [{"name": "b", "port": 2}]}}', ["b", "a"]),
+        ("json", '[{"op": "add", "path": "/spec/ports/-", "value": {"name": "b", "port": 2}}]', ["a", "b"]),
+    ],
+)
+def test_a_service_is_changed_by_each_type_of_overrides(patch_type: str, text: str, names: list[str]) -> None:
+    service = {"kind": "Service", "metadata": {"name": "web"}, "spec": {"ports": [{"name": "a", "port": 1}]}}
+    changed = override_service(service, text, patch_type)
+    assert [port["name"] for port in changed["spec"]["ports"]] == names
+
+
+def test_overrides_of_another_type_are_refused() -> None:
+    with pytest.raises(KubectlError, match="invalid override type: x"):
+        override_service({}, "{}", "x")
+    with pytest.raises(KubectlError, match="not a JSON list"):
+        override_service({}, "{}", "json")
+
+
+def test_a_port_with_two_protocols_is_exposed_with_both() -> None:
+    # given
+    document = workload("CloneSet")
+    document["spec"]["template"]["spec"]["containers"][0]["ports"] = [
+        {"containerPort": 53},
+        {"containerPort": 53, "protocol": "UDP"},
+        {"containerPort": 80},
+    ]
+    # when
+    ports = build_service(document, {})["spec"]["ports"]
+    chosen = build_service(document, {"port": "53", "protocol": "SCTP"})["spec"]["ports"]
+    # then
+    assert [(port.get("name"), port["protocol"], port["port"]) for port in ports] == [
+        ("port-1-tcp", "TCP", 53),
+        ("port-1-udp", "UDP", 53),
+        ("port-2", "TCP", 80),
+    ]
+    assert chosen == [{"protocol": "SCTP", "port": 53, "targetPort": 53}]
 
 
 def test_ports_of_a_cloneset_are_derived() -> None:
@@ -700,6 +805,9 @@ def test_the_container_that_works_for_a_sidecar_is_chosen_and_announced() -> Non
     }
     assert container_of(pod, container="", sidecar="agent")[0] == "agent-2"
     assert container_of(POD, container="", sidecar="agent") == ("agent", "")
+    native = {"name": "native", "restartPolicy": "Always"}
+    started_first = {**POD, "spec": {**POD["spec"], "initContainers": [native]}}
+    assert container_of(started_first, container="", sidecar="native") == ("native", "")
     with pytest.raises(KubectlError, match="pod p has no container nope"):
         container_of(POD, container="", sidecar="nope")
     assert container_of(POD, container="", sidecar="") == (

@@ -69,7 +69,7 @@ class Verbs(msgspec.Struct, frozen=True, kw_only=True):
     """Label of revisions, for a kind without a selector. Its value is the object's name."""
     scales: bool = False
     exposes: bool = False
-    victims: Literal["", "podsToDelete", "label"] = ""
+    victims: Literal["", "podsToDelete", "reserveOrdinals"] = ""
     """Method by which a user selects the pods that a scale-in deletes."""
     resumed: bool | None = False
     """Value of the field `paused` after resume; None if the field is removed."""

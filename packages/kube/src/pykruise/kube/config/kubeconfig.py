@@ -16,6 +16,7 @@ import os
 import shutil
 import ssl
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, quote, urlsplit
@@ -84,18 +85,35 @@ async def load(
     environ: Mapping[str, str] = os.environ,
     service_account: Path = SERVICE_ACCOUNT,
     clock: Clock = read_system_clock,
+    prefers_files: bool = False,
 ) -> Connection:
     """Return the connection to the cluster of `path`, else of $KUBECONFIG, else of this pod, else of ~/.kube/config.
 
-    With a `context`, the pod is not considered. Reads in a thread. Raises ConfigurationError.
+    `prefers_files`: as kubectl does, the pod is only used when no kubeconfig has a current context, and its namespace
+    is the default of a context without one. With a `context`, the pod is not considered. Reads in a thread. Raises
+    ConfigurationError.
     """
+    if prefers_files and _is_in_pod(environ, service_account):
+        return await asyncio.to_thread(
+            _load_for_command_line,
+            path,
+            context,
+            overrides=overrides,
+            environ=environ,
+            service_account=service_account,
+            clock=clock,
+        )
     if path or environ.get("KUBECONFIG") or context or overrides.cluster.get("server"):
         return await asyncio.to_thread(
             load_kubeconfig, path, context, overrides=overrides, environ=environ, clock=clock
         )
     if environ.get("KUBERNETES_SERVICE_HOST") and (service_account / "token").exists():
         return await asyncio.to_thread(
-            load_in_cluster, environ=environ, service_account=service_account, clock=clock
+            load_in_cluster,
+            overrides=overrides,
+            environ=environ,
+            service_account=service_account,
+            clock=clock,
         )
     if _choose_default_kubeconfig(environ).exists():
         return await asyncio.to_thread(
@@ -107,6 +125,38 @@ async def load(
     )
 
 
+def _load_for_command_line(
+    path: str | Path | None,
+    context: str | None,
+    *,
+    overrides: Overrides,
+    environ: Mapping[str, str],
+    service_account: Path,
+    clock: Clock,
+) -> Connection:
+    where = f"service account {service_account}"
+    namespace = environ.get("POD_NAMESPACE") or _read_pod_namespace(service_account, where)
+    is_chosen = path or context or overrides.cluster.get("server")
+    if is_chosen or _has_current_context(_list_kubeconfig_paths(None, environ, is_needed=False)):
+        return load_kubeconfig(
+            path, context, overrides=overrides, environ=environ, clock=clock, namespace=namespace
+        )
+    connection = load_in_cluster(
+        overrides=overrides, environ=environ, service_account=service_account, clock=clock
+    )
+    return replace(connection, namespace=namespace)
+
+
+def _is_in_pod(environ: Mapping[str, str], service_account: Path) -> bool:
+    names = ("KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT")
+    return all(environ.get(name) for name in names) and (service_account / "token").is_file()
+
+
+def _has_current_context(paths: Sequence[Path]) -> bool:
+    _, current = merge_kubeconfigs(paths)
+    return bool(current)
+
+
 def load_kubeconfig(
     path: str | Path | None,
     context: str | None = None,
@@ -114,19 +164,23 @@ def load_kubeconfig(
     overrides: Overrides = _NOTHING,
     environ: Mapping[str, str] = os.environ,
     clock: Clock = read_system_clock,
+    namespace: str = "default",
 ) -> Connection:
     """Return the connection of a context (None: the current one) of a kubeconfig file (None: $KUBECONFIG, else
     ~/.kube/config).
 
     $KUBECONFIG may list several files, which are merged as kubectl does: the first file to define a name wins,
-    missing files are skipped. When `overrides` name a server, no file is needed. Raises ConfigurationError.
+    missing files are skipped. When `overrides` name a server, no file is needed. `namespace`: default namespace of a
+    context that names none. Raises ConfigurationError.
     """
     paths = _list_kubeconfig_paths(path, environ, is_needed=not overrides.cluster.get("server"))
-    return _Kubeconfig(paths, context, environ, clock, overrides).build_connection()
+    made = _Kubeconfig(paths, context, environ, clock, overrides, namespace=namespace)
+    return made.build_connection()
 
 
 def load_in_cluster(
     *,
+    overrides: Overrides = _NOTHING,
     environ: Mapping[str, str] = os.environ,
     service_account: Path = SERVICE_ACCOUNT,
     clock: Clock = read_system_clock,
@@ -142,19 +196,17 @@ def load_in_cluster(
     for path in (token, ca):
         if not path.is_file():
             raise ConfigurationError(f"{where}: {path} does not exist; {_ONLY_IN_PODS}")
-
-    def read() -> Material:
-        return Material(headers=_build_bearer_headers(read_token(token, where)))
-
-    namespace = service_account / "namespace"
-    return Connection(
-        server=server,
-        ssl_context=make_tls_context(TlsParts(read_bytes(ca, where)), where, where),
-        credentials=RenewedCredentials(read, clock=clock, every_s=_REREAD_S, current=read()),
-        proxy=find_proxy(environ, urlsplit(server)),
-        namespace=read_bytes(namespace, where).decode().strip() if namespace.exists() else "default",
-        source=where,
+    own = Overrides(
+        cluster=_override({"server": server, "certificate-authority": str(ca)}, overrides.cluster),
+        user=_override({"tokenFile": str(token)}, overrides.user),
     )
+    namespace = _read_pod_namespace(service_account, where)
+    return _Kubeconfig((), None, environ, clock, own, namespace=namespace, source=where).build_connection()
+
+
+def _read_pod_namespace(service_account: Path, where: str) -> str:
+    path = service_account / "namespace"
+    return read_bytes(path, where).decode().strip() if path.exists() else "default"
 
 
 _ONLY_IN_PODS = "the in-cluster configuration works only in a pod that mounts its service account token"
@@ -206,6 +258,9 @@ class _Kubeconfig:
         environ: Mapping[str, str],
         clock: Clock,
         overrides: Overrides,
+        *,
+        namespace: str,
+        source: str = "the command line",
     ) -> None:
         self._environ = environ
         self._clock = clock
@@ -216,8 +271,8 @@ class _Kubeconfig:
         name = context or current
         self._context = name or ""
         if not name and overrides.cluster.get("server"):
-            self._source = self._at_cluster = self._at_user = "the command line"
-            self._namespace, self._cluster_base = "default", Path()
+            self._source = self._at_cluster = self._at_user = source
+            self._namespace, self._cluster_base = namespace, Path()
             self._cluster, self._user = dict(overrides.cluster), dict(overrides.user)
             return
         if not name and not self._entries["contexts"]:
@@ -239,7 +294,7 @@ class _Kubeconfig:
         if not chosen.get("cluster"):
             raise ConfigurationError(f"{self._files}: context {name!r} has no cluster; add its field cluster")
         self._source = f"{self._files}, context {name}"
-        self._namespace = str(chosen.get("namespace") or "default")
+        self._namespace = str(chosen.get("namespace") or namespace)
         self._cluster_name = str(chosen["cluster"])
         self._cluster, self._cluster_base = self._find_entry(
             "clusters", "cluster", self._cluster_name, wanted_by

@@ -55,7 +55,7 @@ async def connect_traced(
     `overrides`: values that replace those of the kubeconfig. `timeout_s`: timeout of one request. `trace`: receives a
     line for each request.
     """
-    connection = await load(kubeconfig, context=context, overrides=overrides)
+    connection = await load(kubeconfig, context=context, overrides=overrides, prefers_files=True)
     transport: Transport = HttpTransport(connection, timeout_s=timeout_s)
     if trace is not None:
         transport = Traced(transport, trace)

@@ -318,7 +318,7 @@ async def _carry_out(session: Session, move: _Move) -> None:
         raise KubectlError(f"migration failed: {why}; {end}") from error
     kept.unlink()
     session.say(f"{move.new} created")
-    timeout_s = session.call.seconds("timeout-seconds")
+    timeout_s = session.call.number("timeout-seconds")
     try:
         async with asyncio.timeout(timeout_s if timeout_s > 0 else ADOPTION_S):
             await _wait_until_adopted(session, move, uid)

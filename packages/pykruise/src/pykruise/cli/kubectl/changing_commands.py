@@ -196,9 +196,13 @@ SET: Final = Command(
             "Update the user, group, or service account in a role binding or cluster role binding",
             "(-f FILENAME | TYPE NAME) [--user=USER] [--group=GROUP] [--serviceaccount=NAMESPACE:NAME]",
             "setting:set_subject",
-            KubectlFlag(name="user", type="words", help="Users."),
-            KubectlFlag(name="group", type="words", help="Groups."),
-            KubectlFlag(name="serviceaccount", type="words", help="Service accounts, as namespace:name."),
+            KubectlFlag(name="user", type="list", help="A user; repeat the flag for several users."),
+            KubectlFlag(name="group", type="list", help="A group; repeat the flag for several groups."),
+            KubectlFlag(
+                name="serviceaccount",
+                type="list",
+                help="A service account, as namespace:name; repeat the flag for several accounts.",
+            ),
             examples=("set subject rolebinding deployers --serviceaccount=shop:robot",),
         ),
         _set_command(
@@ -277,8 +281,10 @@ AUTOSCALE: Final = Command(
         RECORD,
         number("min", "Minimum number of pods.", "-1"),
         number("max", "Maximum number of pods.", "-1"),
-        text("cpu", "Target CPU usage: a percentage of the request (80%) or an amount (500m)."),
-        text("memory", "Target memory usage: a percentage of the request (80%) or an amount (500Mi)."),
+        text("cpu", "Target CPU usage: a percentage of the request (80%) or an amount (500m, or 500)."),
+        text(
+            "memory", "Target memory usage: a percentage of the request (80%) or an amount (500Mi, or 500)."
+        ),
         KubectlFlag(
             name="cpu-percent",
             type="int",
@@ -317,7 +323,8 @@ EXPOSE: Final = Command(
         text("load-balancer-ip", "Address of the load balancer."),
         text("cluster-ip", "ClusterIP of the Service; None creates a headless Service."),
         text("session-affinity", "Session affinity: None or ClientIP."),
-        text("overrides", "JSON that is merged into the Service."),
+        text("overrides", "JSON that changes the Service."),
+        text("override-type", "Type of --overrides: json, merge or strategic.", default="merge"),
         text("generator", "Not used: service/v1 or service/v2."),
         switch("save-config", "Store the configuration in the annotation of kubectl apply."),
     ),
@@ -411,7 +418,7 @@ CREATE: Final = Command(
             "container_recreate_request",
             *_CREATES,
             *_WAITS,
-            text("pod", "The pod."),
+            text("pod", "The pod.", "p"),
             KubectlFlag(
                 name="containers", type="words", help="Names of the containers (default: all containers)."
             ),
@@ -505,11 +512,10 @@ MIGRATE: Final = Command(
         switch("plan", "Print the plan, and change nothing."),
         number("replicas", "Number of pods to move; -1 moves all pods.", "-1"),
         number("max-surge", "Number of additional pods during the migration.", "1"),
-        KubectlFlag(
-            name="timeout-seconds",
-            type="seconds",
-            default="0",
-            help="Time limit in seconds; 0 or -1 means no limit for a CloneSet, and 60 seconds for other kinds.",
+        number(
+            "timeout-seconds",
+            "Time limit in seconds; 0 or -1 means no limit for a CloneSet, and 60 seconds for other kinds.",
+            "-1",
         ),
     ),
     examples=(

@@ -53,6 +53,11 @@ GLOBAL: Final = (
     text("as", "Username to impersonate."),
     KubectlFlag(name="as-group", help="Group to impersonate, may be repeated.", type="list"),
     text("as-uid", "UID to impersonate."),
+    KubectlFlag(
+        name="as-user-extra",
+        help="Extra of the user to impersonate: KEY=VALUE, may be repeated.",
+        type="list",
+    ),
     text("cache-dir", "Not used: nothing is cached."),
     text("certificate-authority", "File with the certificate authority."),
     text("client-certificate", "File with a client certificate."),

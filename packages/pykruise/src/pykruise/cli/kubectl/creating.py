@@ -14,7 +14,7 @@ import orjson
 
 from pykruise.cli.kubectl.errors import KubectlError
 from pykruise.cli.kubectl.kinds import KRUISE
-from pykruise.cli.kubectl.resources import Error, Info, get, reread
+from pykruise.cli.kubectl.resources import Error, Info, get, read_patiently, reread
 from pykruise.cli.kubectl.scaling import create_and_show, put_last_applied
 from pykruise.cli.kubectl.session import Session
 from pykruise.cli.kubectl.statuses import RolloutFailed, status_of
@@ -68,7 +68,7 @@ async def _wait_until_done(session: Session, info: Info) -> None:
     try:
         async with asyncio.timeout(timeout_s or None):
             while True:
-                document = (await reread(session, info)).document
+                document = (await read_patiently(lambda: reread(session, info))).document
                 if status_of(document).is_done:
                     return
                 await asyncio.sleep(POLL_S)

@@ -33,8 +33,14 @@ class EnvironmentChanges(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def is_change(argument: str) -> bool:
-    """Whether the argument is `KEY=VALUE` or `KEY-`, and not a resource."""
-    return "=" in argument or (argument.endswith("-") and "/" not in argument and len(argument) > 1)
+    """Whether the argument is `KEY=VALUE`, `KEY-` or `-` (lines from stdin), and not a resource."""
+    return "=" in argument or (argument.endswith("-") and "/" not in argument)
+
+
+def read_lines(text: str) -> list[str]:
+    """`KEY=VALUE` of each line without its comment. Spaces belong to the value; lines without `=` are skipped."""
+    lines = (line.removesuffix("\r").partition("#")[0] for line in text.split("\n"))
+    return [line for line in lines if "=" in line]
 
 
 def read_changes(arguments: Sequence[str]) -> EnvironmentChanges:
@@ -103,10 +109,7 @@ async def set_env(session: Session) -> list[Error]:
     if call.listed("keys") and not call.text("from"):
         raise KubectlError("when specifying --keys, a configmap or secret must be provided with --from")
     if "-" in words:
-        lines = [line.strip() for line in session.around.read_stdin().splitlines()]
-        words = [word for word in words if word != "-"] + [
-            line for line in lines if line and not line.startswith("#")
-        ]
+        words = [word for word in words if word != "-"] + read_lines(session.around.read_stdin())
     changes = read_changes(words)
     changes = add_prefix(await _add_source(session, changes), call.text("prefix"))
     infos = await find_objects(session, names, needed=_NONE_NAMED)
@@ -158,13 +161,14 @@ def _change_env(session: Session, info: Info, document: Document, changes: Envir
 
 
 def _check_no_overwrite(info: Info, containers: Sequence[Document], changes: EnvironmentChanges) -> None:
-    names = {entry["name"] for entry in changes.variables}
+    values = {entry["name"]: entry.get("value", "") for entry in changes.variables}
     for container in containers:
         for variable in container.get("env") or ():
-            if variable["name"] in names:
+            old = variable.get("value", "")
+            if values.get(variable["name"], old) != old:
                 raise KubectlError(
                     f"{info.resource.plural}/{info.name} '{variable['name']}' already has a value"
-                    f" ({variable.get('value', '')}), and --overwrite is false"
+                    f" ({old}), and --overwrite is false"
                 )
 
 

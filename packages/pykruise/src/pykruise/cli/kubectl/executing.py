@@ -43,7 +43,10 @@ def container_of(pod: Document, *, container: str, sidecar: str) -> tuple[str, s
             working = {}
         if sidecar in working:
             return working[sidecar], f"Working container of sidecar {sidecar}: {working[sidecar]}"
-        if sidecar not in names:
+        native = [
+            item["name"] for item in spec.get("initContainers") or () if item.get("restartPolicy") == "Always"
+        ]
+        if sidecar not in (*names, *native):
             raise KubectlError(
                 f"pod {name} has no container {sidecar}, and no hot upgrade names a working container for {sidecar}"
             )
@@ -80,7 +83,7 @@ async def exec_command(session: Session) -> list[Error]:
         raise KubectlError("you must specify at least one command for the container")
     pod = await _find_pod(session, given, call.seconds("pod-running-timeout") or 60.0)
     container, said = container_of(pod, container=call.text("container"), sidecar=call.text("sidecar"))
-    if said:
+    if said and not call.is_on("quiet"):
         session.note(said)
     meta = pod["metadata"]
     flags = [f"--{name}" for name in ("stdin", "tty", "quiet") if call.is_on(name)]

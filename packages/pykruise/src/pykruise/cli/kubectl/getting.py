@@ -12,18 +12,18 @@ from typing import Any
 import msgspec
 import orjson
 
-from pykruise.cli.kubectl.discovery import ServedResource
 from pykruise.cli.kubectl.drawing import draw
 from pykruise.cli.kubectl.errors import KubectlError
 from pykruise.cli.kubectl.pods import format_age
-from pykruise.cli.kubectl.printing import FORMATS, make_formatter
-from pykruise.cli.kubectl.resources import Error, Info, get, list_all, parse_request
+from pykruise.cli.kubectl.printing import FORMATS, allows_missing_keys, make_formatter
+from pykruise.cli.kubectl.resources import Error, Info, find, get, list_all, parse_request
 from pykruise.cli.kubectl.session import Session
 from pykruise.cli.kubectl.watching import TABLE, Watched, watch_rows
 from pykruise.kinds import list_all_shown
 from pykruise.kube.client.transport import Request
 from pykruise.kube.documents import get_path
 from pykruise.kube.errors import KubeError
+from pykruise.kube.resources import Resource
 from pykruise.plans.shown import Cell
 
 Document = Mapping[str, Any]
@@ -63,7 +63,9 @@ async def get_command(session: Session) -> list[Error]:
     """`get all | TYPE… | rollout NAME`."""
     call = session.call
     given = list(call.arguments)
-    if not given and not call.listed("filename"):
+    if call.listed("filename") or call.text("kustomize"):
+        return await _get_files(session, given)
+    if not given:
         raise KubectlError(
             'You must specify the type of resource to get. Use "kubectl kruise api-resources" for a list.'
         )
@@ -136,6 +138,7 @@ def _print(session: Session, document: Any) -> None:
         name,
         argument or session.call.text("template"),
         keeps=session.call.is_on("show-managed-fields"),
+        allow_missing=allows_missing_keys(session.call),
         allowed=(*FORMATS, "wide"),
     )
     session.around.out(show(document))
@@ -157,14 +160,32 @@ async def _get_types(session: Session, given: Sequence[str]) -> list[Error]:
         _print(session, documents[0] if len(asked.pairs) == 1 else _list_of(documents))
         return []
     wanted = [*asked.pairs, *((word, "") for word in asked.types)]
-    if call.is_on("watch") and len(wanted) > 1:
-        raise KubectlError("you may only specify a single resource type or object with --watch")
-    for word, name in wanted:
-        served = mapper.find(word)
-        shown = await _say_table(session, served, namespace, name)
-        if call.is_on("watch"):
-            await _watch_rows(session, served, namespace, name, shown)
+    await _say_tables(session, [(mapper.find(word).resource, namespace, name) for word, name in wanted])
     return []
+
+
+async def _get_files(session: Session, given: Sequence[str]) -> list[Error]:
+    """Print the objects of `-f` and `-k`, like those of any type."""
+    selection = await find(session, given)
+    documents = [info.document for info in selection.infos]
+    if session.call.text("output") in ("", "wide"):
+        await _say_tables(session, [(info.resource, info.namespace, info.name) for info in selection.infos])
+    elif documents:
+        _print(session, documents[0] if len(documents) == 1 else _list_of(documents))
+    return list(selection.errors)
+
+
+async def _say_tables(session: Session, wanted: Sequence[tuple[Resource, str, str]]) -> None:
+    """Print a table for each resource, namespace and name, and its changes with `--watch`. An empty name: all
+    objects.
+    """
+    is_watched = session.call.is_on("watch")
+    if is_watched and len(wanted) > 1:
+        raise KubectlError("you may only specify a single resource type or object with --watch")
+    for resource, namespace, name in wanted:
+        shown = await _say_table(session, resource, namespace, name)
+        if is_watched:
+            await _watch_rows(session, resource, namespace, name, shown)
 
 
 class _Shown(msgspec.Struct, frozen=True, kw_only=True):
@@ -178,20 +199,16 @@ class _Shown(msgspec.Struct, frozen=True, kw_only=True):
     """resourceVersion of the list."""
 
 
-async def _watch_rows(
-    session: Session, served: ServedResource, namespace: str, name: str, shown: _Shown
-) -> None:
+async def _watch_rows(session: Session, resource: Resource, namespace: str, name: str, shown: _Shown) -> None:
     """Print a row for each change until the user interrupts the command or the time limit is reached."""
-    watched = Watched(
-        resource=served.resource, namespace=namespace, name=name, labels=session.call.text("selector")
-    )
+    watched = Watched(resource=resource, namespace=namespace, name=name, labels=session.call.text("selector"))
     timeout_s = session.call.seconds("timeout")
     with suppress(TimeoutError):
         async with asyncio.timeout(timeout_s or None):
             async for _, rows in watch_rows(session, watched, shown.version):
-                cells = [_build_cells(session, served, shown, row) for row in rows]
+                cells = [_build_cells(session, resource, shown, row) for row in rows]
                 if not shown.widths and cells:
-                    cells.insert(0, _build_header_row(session, served, shown))
+                    cells.insert(0, _build_header_row(session, resource, shown))
                     widths = tuple(max(len(row[n]) for row in cells) for n in range(len(cells[0])))
                     shown = msgspec.structs.replace(shown, widths=widths)
                 for row in cells:
@@ -199,15 +216,13 @@ async def _watch_rows(
                     session.say("   ".join(padded).rstrip())
 
 
-def _build_header_row(session: Session, served: ServedResource, shown: _Shown) -> list[str]:
-    is_wide = session.call.is_on("all-namespaces") and served.resource.namespaced
+def _build_header_row(session: Session, resource: Resource, shown: _Shown) -> list[str]:
+    is_wide = session.call.is_on("all-namespaces") and resource.namespaced
     return [*(["NAMESPACE"] if is_wide else []), *(name for _, name in shown.columns)]
 
 
-def _build_cells(
-    session: Session, served: ServedResource, shown: _Shown, row: Mapping[str, Any]
-) -> list[str]:
-    is_wide = session.call.is_on("all-namespaces") and served.resource.namespaced
+def _build_cells(session: Session, resource: Resource, shown: _Shown, row: Mapping[str, Any]) -> list[str]:
+    is_wide = session.call.is_on("all-namespaces") and resource.namespaced
     cells = row["cells"]
     return [
         *([str(row["object"]["metadata"]["namespace"])] if is_wide else []),
@@ -215,10 +230,9 @@ def _build_cells(
     ]
 
 
-async def _say_table(session: Session, served: ServedResource, namespace: str, name: str) -> _Shown:
+async def _say_table(session: Session, resource: Resource, namespace: str, name: str) -> _Shown:
     from pykruise.kube.errors import parse_error
 
-    resource = served.resource
     transport = await session.open_transport()
     query = {"labelSelector": selector} if (selector := session.call.text("selector")) else {}
     there = namespace if resource.namespaced else ""
@@ -235,13 +249,13 @@ async def _say_table(session: Session, served: ServedResource, namespace: str, n
     )
     version = str((result.get("metadata") or {}).get("resourceVersion") or "")
     shown = _Shown(columns=columns, version=version)
-    rows = [_build_cells(session, served, shown, row) for row in result.get("rows") or ()]
+    rows = [_build_cells(session, resource, shown, row) for row in result.get("rows") or ()]
     if not rows:
         session.note(
             "No resources found" if not namespace else f"No resources found in {namespace} namespace."
         )
         return shown
-    rows.insert(0, _build_header_row(session, served, shown))
+    rows.insert(0, _build_header_row(session, resource, shown))
     for line in format_table(rows):
         session.say(line)
     widths = tuple(max(len(row[n]) for row in rows) for n in range(len(rows[0])))

@@ -8,8 +8,8 @@ from typing import Any
 from pykruise.cli.kubectl.errors import KubectlError
 
 
-def render(template: str, document: Any) -> str:
-    """Render a Go template for a document. Raises KubectlError."""
+def render(template: str, document: Any, *, allow_missing: bool = True) -> str:
+    """Render a Go template for a document. Raises KubectlError, also for a missing key unless `allow_missing`."""
     try:
         from gotpl import Template
     except ImportError as error:
@@ -17,6 +17,6 @@ def render(template: str, document: Any) -> str:
             "-o go-template needs the package gotpl (pip install gotpl); -o jsonpath works without"
         ) from error
     try:
-        return str(Template(template).render(document))
+        return str(Template(template, missing_key="default" if allow_missing else "error").render(document))
     except Exception as error:  # the library's parser, lexer and functions have no common error class
         raise KubectlError(f"error parsing template {template}, {error}") from error

@@ -236,7 +236,7 @@ async def _move_replicas(session: Session, resource: Resource, deployment: Docum
     if call.is_on("plan") or dry_run_of(call, session.warn) != "none":
         return []
     first_source, first_target = own, cloneset["spec"].get("replicas", 0)
-    timeout_s = call.seconds("timeout-seconds")
+    timeout_s = call.number("timeout-seconds")
     try:
         async with asyncio.timeout(timeout_s if timeout_s > 0 else None):
             await _run_steps(session, resource, counts)

@@ -4,24 +4,43 @@ Info ──▶ pods_of() ──▶ documents      a pod ──▶ state_of() ─
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
+from pykruise.cli.kubectl.errors import KubectlError
 from pykruise.cli.kubectl.resources import Info
 from pykruise.cli.kubectl.session import Session
 from pykruise.kube.documents import Document, get_path
 from pykruise.kube.resources import PODS
-from pykruise.kube.values.selectors import format_label_selector
+from pykruise.kube.values.selectors import SelectorError, parse_selector
+
+
+def read_label_query(info: Info) -> str | None:
+    """Query for the pods that the object's selector matches; None if it has no selector. The selector of a Service or
+    ReplicationController is a map of labels. Raises KubectlError.
+    """
+    selector = get_path(info.document, "spec", "selector")
+    if selector is None or (not selector and info.document.get("kind") in _HAVE_LABELS):
+        return None
+    try:
+        is_map = selector and not {"matchLabels", "matchExpressions"} & selector.keys()
+        return str(parse_selector({"matchLabels": selector} if is_map else selector))
+    except SelectorError as error:
+        raise KubectlError(f"{info.label}: {error}") from error
+
+
+_HAVE_LABELS: Final = ("Service", "ReplicationController")
+"""Kinds whose selector is a map of labels. An empty one selects nothing."""
 
 
 async def pods_of(session: Session, info: Info) -> list[Document]:
     """Pods that the workload's selector matches, sorted by namespace and name."""
     client = await session.make_client()
-    selector = get_path(info.document, "spec", "selector")
-    if selector is None:
+    query = read_label_query(info)
+    if query is None:
         return []
-    listed = await client.list(PODS, info.namespace, label_selector=format_label_selector(selector))
+    listed = await client.list(PODS, info.namespace, label_selector=query)
     pods = [{"kind": "Pod", "apiVersion": "v1", **orjson.loads(bytes(raw))} for raw in listed.items]
     return sorted(pods, key=lambda pod: (pod["metadata"].get("namespace", ""), pod["metadata"]["name"]))
 

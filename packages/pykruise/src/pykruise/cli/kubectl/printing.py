@@ -63,8 +63,18 @@ def printer_of(call: CommandCall, *, dry_run: str = "none") -> Printer:
         name, argument = "go-template", call.text("template")
     if name == "name":
         return Printer(lambda info, _: f"{info.short}\n")
-    show = make_formatter(name, argument or call.text("template"), keeps=call.is_on("show-managed-fields"))
+    show = make_formatter(
+        name,
+        argument or call.text("template"),
+        keeps=call.is_on("show-managed-fields"),
+        allow_missing=allows_missing_keys(call),
+    )
     return Printer(lambda info, _: show(info.document), separator="---\n" if name == "yaml" else "")
+
+
+def allows_missing_keys(call: CommandCall) -> bool:
+    """Value of `--allow-missing-template-keys`, which is on by default."""
+    return bool(call.values.get("allow-missing-template-keys", True))
 
 
 def make_formatter(
@@ -75,8 +85,8 @@ def make_formatter(
     allowed: Sequence[str] = FORMATS,
     allow_missing: bool = True,
 ) -> Show:
-    """Function that formats a document. `keeps`: whether the output contains managedFields. Raises KubectlError for an
-    unknown format.
+    """Function that formats a document. `keeps`: whether the output contains managedFields. `allow_missing`: whether a
+    template may name missing keys. Raises KubectlError for an unknown format.
     """
 
     def prepared(show: Show) -> Show:
@@ -100,7 +110,7 @@ def make_formatter(
             from pykruise.cli.kubectl.go_template import render
 
             text = _read_template_argument(name, argument)
-            return lambda document: render(text, document)
+            return lambda document: render(text, document, allow_missing=allow_missing)
     raise KubectlError(
         f'unable to match a printer suitable for the output format "{name}", allowed formats are:'
         f" {','.join(allowed)}"

@@ -6,10 +6,13 @@ Session, arguments ──▶ find() ──▶ SelectedObjects: objects, and erro
 Errors have kubectl's words. An object that cannot be read does not stop the search for the others.
 """
 
-from collections.abc import Iterable, Sequence
+import asyncio
+import itertools
+import random
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 import orjson
@@ -19,6 +22,7 @@ from pykruise.cli.kubectl.discovery import ServedResource
 from pykruise.cli.kubectl.errors import KubectlError
 from pykruise.cli.kubectl.flags import CommandCall
 from pykruise.cli.kubectl.session import Session
+from pykruise.kube.client.retries import RetryPolicy, is_read_repeatable
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import KubeError, NotFoundError
 from pykruise.kube.resources import Resource
@@ -26,6 +30,7 @@ from pykruise.kube.values.counts import format_count
 from pykruise.kube.values.near_misses import format_hint
 
 Error = KubeError | CommandError
+T = TypeVar("T")
 
 _EXTENSIONS: Final = (".json", ".yaml", ".yml")
 
@@ -119,15 +124,19 @@ async def find(
     *,
     allow_all: bool = True,
     needed: str = "required resource not specified",
+    if_none: str = "",
+    selector: str | None = None,
     is_local: bool = False,
 ) -> SelectedObjects:
     """Find the objects that the arguments and `-f`, `-k`, `-l`, `--all` and `-A` select.
 
-    Raises KubectlError for invalid combinations, and with the text `needed` when nothing was named. `is_local`: returns
-    the objects of files without reading the cluster.
+    Raises KubectlError for invalid combinations, with the text `needed` when nothing was named, and with the text
+    `if_none` when nothing matches; an empty `if_none` prints a note. `selector`: label selector, by default the value
+    of `--selector`. `is_local`: returns the objects of files without reading the cluster.
     """
     call = session.call
-    files, selector = call.listed("filename"), call.text("selector")
+    files = call.listed("filename")
+    selector = call.text("selector") if selector is None else selector
     if call.is_on("all") and selector:
         raise KubectlError("cannot set --all and --selector at the same time")
     if files or call.text("kustomize"):
@@ -135,7 +144,7 @@ async def find(
             raise KubectlError(
                 "when paths, URLs, or stdin is provided as input, you may not specify resource arguments as well"
             )
-        return await _find_in_files(session, is_local=is_local)
+        return await _find_in_files(session, if_none=if_none, is_local=is_local)
     if not arguments:
         raise KubectlError(needed)
     wants_all = allow_all or call.is_on("all") or bool(selector)
@@ -144,7 +153,9 @@ async def find(
         raise KubectlError("setting 'all' parameter but found a non empty selector. ")
     if asked.pairs and selector:
         raise KubectlError("name cannot be provided when a selector is specified")
-    return await (_find_types(session, asked.types) if asked.types else _find_pairs(session, asked.pairs))
+    if not asked.types:
+        return await _find_pairs(session, asked.pairs)
+    return await _find_types(session, asked.types, if_none=if_none)
 
 
 async def _find_pairs(session: Session, pairs: Iterable[tuple[str, str]]) -> SelectedObjects:
@@ -174,7 +185,7 @@ async def get(session: Session, served: ServedResource, name: str, namespace: st
     )
 
 
-async def _find_types(session: Session, words: Sequence[str]) -> SelectedObjects:
+async def _find_types(session: Session, words: Sequence[str], *, if_none: str) -> SelectedObjects:
     mapper, namespace = await session.read_mapper(), await session.read_namespace()
     everywhere = session.call.is_on("all-namespaces")
     infos: list[Info] = []
@@ -186,6 +197,8 @@ async def _find_types(session: Session, words: Sequence[str]) -> SelectedObjects
         except KubeError as error:
             errors.append(error)
     if not infos and not errors:
+        if if_none:
+            raise KubectlError(if_none)
         session.note("No resources found" if everywhere else f"No resources found in {namespace} namespace.")
     return SelectedObjects(infos=tuple(infos), errors=tuple(errors))
 
@@ -194,6 +207,19 @@ async def reread(session: Session, info: Info) -> Info:
     """Read an object again. Raises NotFoundError when it was deleted."""
     client = await session.make_client()
     return info.replace_document(orjson.loads(await client.get(info.resource, info.namespace, info.name)))
+
+
+async def read_patiently(read: Callable[[], Awaitable[T]]) -> T:
+    """Result of `read`, which is repeated after temporary errors: the caller limits the time. Raises KubeError."""
+    policy, rng = RetryPolicy(base_s=1.0), random.Random()
+    for failures in itertools.count(1):
+        try:
+            return await read()
+        except KubeError as error:
+            if not is_read_repeatable(error):
+                raise
+            await asyncio.sleep(policy.wait_s(error, failures, rng))
+    raise AssertionError("the loop has no end")
 
 
 async def refuse_existing(
@@ -236,10 +262,10 @@ async def list_all(
 # ── files ────────────────────────────────────────────────────────────────────
 
 
-async def _find_in_files(session: Session, *, is_local: bool) -> SelectedObjects:
+async def _find_in_files(session: Session, *, if_none: str, is_local: bool) -> SelectedObjects:
     documents = await read_files(session)
     if not documents:
-        raise KubectlError("no objects passed to this command")
+        raise KubectlError(if_none or "no objects passed to this command")
     infos: list[Info] = []
     errors: list[Error] = []
     for document in documents:
@@ -334,7 +360,6 @@ def _list_files(folder: Path, call: CommandCall) -> list[Path]:
 
 
 async def _download(url: str) -> str:
-    import asyncio
     from urllib.error import URLError
     from urllib.request import urlopen
 

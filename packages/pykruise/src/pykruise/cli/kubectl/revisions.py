@@ -11,6 +11,7 @@ import msgspec
 from pykruise.cli.emptiness import drop_empty
 from pykruise.cli.kubectl.errors import KubectlError
 from pykruise.cli.kubectl.kinds import group_of
+from pykruise.cli.kubectl.pods import read_label_query
 from pykruise.cli.kubectl.resources import Info, list_all
 from pykruise.cli.kubectl.session import Session
 from pykruise.kinds import shown_of
@@ -67,12 +68,9 @@ def list_revisions(listed: Iterable[Info], owner: Info, shown: Shown) -> list[Re
 
 
 def _format_revision_selector(info: Info, shown: Shown) -> str:
-    from pykruise.kube.values.selectors import format_label_selector
-
     if shown.verbs.revision_label:
         return f"{shown.verbs.revision_label}={info.name}"
-    selector = get_path(info.document, "spec", "selector")
-    return format_label_selector(selector) if selector else ""
+    return read_label_query(info) or ""
 
 
 def _is_revision_of(info: Info, owner: Info, shown: Shown) -> bool:

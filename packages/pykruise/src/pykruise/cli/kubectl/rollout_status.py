@@ -9,7 +9,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import nullcontext
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import orjson
@@ -17,13 +17,18 @@ import orjson
 from pykruise.cli.errors import CommandError
 from pykruise.cli.kubectl.errors import KubectlError
 from pykruise.cli.kubectl.kinds import group_of
-from pykruise.cli.kubectl.resources import Error, Info, find, reread
+from pykruise.cli.kubectl.resources import Error, Info, find, read_patiently, reread
 from pykruise.cli.kubectl.session import Session
 from pykruise.cli.kubectl.statuses import RolloutStatus, needs_a_person, status_of
 from pykruise.kinds import GROUPS, shown_of
+from pykruise.kube.cache.reflector import IDLE_TIMEOUT_S
+from pykruise.kube.client.retries import is_read_repeatable
 from pykruise.kube.documents import Document
-from pykruise.kube.errors import ApiError, GoneError, KubeError, NotFoundError, TransportError
+from pykruise.kube.errors import ApiError, GoneError, KubeError, NotFoundError
 from pykruise.kube.ids import Key
+
+_AGAIN_S: Final = 0.2
+"""Seconds from the failure of a watch to the next read."""
 
 
 class TimedOutError(KubectlError):
@@ -120,7 +125,9 @@ async def _watch_documents(session: Session, info: Info) -> AsyncIterator[Docume
 
 
 async def changes_of(session: Session, info: Info) -> AsyncIterator[Document]:
-    """Watch the object: yields it after each change. Raises KubectlError when it is deleted."""
+    """Watch the object: yields it after each change. Temporary errors are waited out, without a time limit. Raises
+    KubectlError when it is deleted.
+    """
     client = await session.make_client()
     document = info.document
     while True:
@@ -131,6 +138,7 @@ async def changes_of(session: Session, info: Info) -> AsyncIterator[Document]:
                 info.namespace,
                 resource_version=version,
                 field_selector=f"metadata.name={info.name}",
+                idle_timeout_s=IDLE_TIMEOUT_S,
             ) as events:
                 async for event in events:
                     if event.type == "DELETED":
@@ -139,10 +147,12 @@ async def changes_of(session: Session, info: Info) -> AsyncIterator[Document]:
                     if event.type != "BOOKMARK":
                         yield changed
                     document = changed
-        except (GoneError, TransportError):
-            await asyncio.sleep(0.2)
+        except KubeError as error:
+            if not isinstance(error, GoneError) and not is_read_repeatable(error):
+                raise
+            await asyncio.sleep(_AGAIN_S)
         try:
-            document = (await reread(session, info)).document
+            document = (await read_patiently(lambda: reread(session, info))).document
         except NotFoundError:
             raise KubectlError("object has been deleted") from None
         yield document
@@ -155,7 +165,9 @@ async def _format_line(session: Session, info: Info, progress: RolloutStatus) ->
         return progress.line
     from pykruise.cli.kubectl.pods import is_ready, pods_of, revision_of
 
-    updated = [pod for pod in await pods_of(session, info) if revision_of(pod) == revision]
+    updated = [
+        pod for pod in await read_patiently(lambda: pods_of(session, info)) if revision_of(pod) == revision
+    ]
     ready = [pod["metadata"]["name"] for pod in updated if is_ready(pod)]
     unready = [pod["metadata"]["name"] for pod in updated if not is_ready(pod)]
     return (

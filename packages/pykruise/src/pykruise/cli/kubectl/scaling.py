@@ -5,8 +5,10 @@
 
 import asyncio
 import re
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Awaitable, Mapping, Sequence
+from contextlib import suppress
+from decimal import Decimal
+from typing import Any, Final
 
 import orjson
 
@@ -14,18 +16,19 @@ from pykruise.cli.kubectl.changing import change
 from pykruise.cli.kubectl.errors import KubectlError
 from pykruise.cli.kubectl.kinds import group_of, templates_of
 from pykruise.cli.kubectl.printing import printer_of
-from pykruise.cli.kubectl.resources import Error, Info, find
-from pykruise.cli.kubectl.rollout import run_for_each
+from pykruise.cli.kubectl.resources import Error, Info, find, get, read_patiently
+from pykruise.cli.kubectl.revisions import CHANGE_CAUSE
+from pykruise.cli.kubectl.rollout import put, run_for_each
 from pykruise.cli.kubectl.session import Session, dry_run_of
 from pykruise.kinds import shown_of
 from pykruise.kube.documents import LAST_APPLIED, Document
+from pykruise.kube.errors import KubeError
 from pykruise.kube.patches.merge import apply_merge_patch
 from pykruise.kube.patches.types import PatchType
-from pykruise.kube.resources import HORIZONTAL_POD_AUTOSCALERS, PODS, SERVICES, Resource
+from pykruise.kube.resources import HORIZONTAL_POD_AUTOSCALERS, SERVICES, Resource
 from pykruise.kube.values.counts import format_count
 
 POLL_S: Final = 0.5
-SPECIFIED_DELETE: Final = "apps.kruise.io/specified-delete"
 
 
 # ── scale ────────────────────────────────────────────────────────────────────
@@ -40,7 +43,11 @@ async def scale(session: Session) -> list[Error]:
         raise KubectlError(
             "The --replicas=COUNT flag is required, and COUNT must be greater than or equal to 0"
         )
-    selection = await find(session, call.arguments)
+    if call.number("current-replicas") < -1:
+        raise KubectlError("The --current-replicas must specify an integer of -1 or greater")
+    selection = await find(session, call.arguments, allow_all=False, if_none="no objects passed to scale")
+    if call.text("resource-version") and len(selection.infos) > 1:
+        raise KubectlError("cannot use --resource-version with multiple resources")
     dry_run = dry_run_of(call, session.warn)
     printer = printer_of(call, dry_run=dry_run)
     client = await session.make_client()
@@ -63,10 +70,20 @@ async def scale(session: Session) -> list[Error]:
             )
             if dry_run == "none" and (timeout_s := call.seconds("timeout")):
                 await _wait_until_scaled(session, info, timeout_s)
+            if dry_run == "none" and call.is_on("record"):
+                await _record_cause(session, info)
         changed: Document = apply_merge_patch(info.document, {"spec": {"replicas": count}})
         session.around.out(printer.format_object(info.replace_document(changed), "scaled"))
 
     return await run_for_each(session, selection, do)
+
+
+async def _record_cause(session: Session, info: Info) -> None:
+    """Write the command line into the change cause. As in kubectl, a failure is no error: the object is scaled."""
+    client = await session.make_client()
+    body = {"metadata": {"annotations": {CHANGE_CAUSE: session.typed}}}
+    with suppress(KubeError):
+        await client.patch(info.resource, info.namespace, info.name, body, patch_type=PatchType.MERGE)
 
 
 async def _wait_until_scaled(session: Session, info: Info, timeout_s: float) -> None:
@@ -74,11 +91,14 @@ async def _wait_until_scaled(session: Session, info: Info, timeout_s: float) -> 
     kubectl's words.
     """
     client = await session.make_client()
+
+    def read() -> Awaitable[bytes]:
+        return client.get(info.resource, info.namespace, info.name, subresource="scale")
+
     try:
         async with asyncio.timeout(timeout_s):
             while True:
-                raw = await client.get(info.resource, info.namespace, info.name, subresource="scale")
-                scale: Document = orjson.loads(raw)
+                scale: Document = orjson.loads(await read_patiently(read))
                 if scale["spec"].get("replicas", 0) == (scale.get("status") or {}).get("replicas", 0):
                     return
                 await asyncio.sleep(POLL_S)
@@ -114,23 +134,46 @@ def check_victims(names: Sequence[str], own: Sequence[Document], info: Info) -> 
         raise KubectlError(f"{info.label} has no pod {', '.join(strange)}")
 
 
-def reduce_replicas(document: Document, names: Sequence[str], *, by_list: bool) -> None:
-    """Reduce the replicas by the number of chosen pods; `by_list`: add the pods to podsToDelete. Raises KubectlError
-    when replicas would be negative.
+def list_pods_to_delete(document: Document, names: Sequence[str]) -> int:
+    """Add the pods to podsToDelete of a CloneSet. Return the number of pods that were not in the list."""
+    strategy = document["spec"].setdefault("scaleStrategy", {})
+    listed = strategy.get("podsToDelete") or []
+    new = [name for name in names if name not in listed]
+    strategy["podsToDelete"] = [*listed, *new]
+    return len(new)
+
+
+def reserve_ordinals(document: Document, names: Sequence[str]) -> int:
+    """Add the ordinals of the pods to reserveOrdinals of an Advanced StatefulSet. Return the number of pods that were
+    not already to be deleted.
     """
+    from pykruise.pods.workload.ordinals import is_wanted, reserved_of, split_name
+
     spec = document["spec"]
-    new = list(names)
-    if by_list:
-        strategy = spec.setdefault("scaleStrategy", {})
-        listed = strategy.get("podsToDelete") or []
-        new = [name for name in names if name not in listed]
-        strategy["podsToDelete"] = [*listed, *new]
-    replicas = spec.get("replicas", 1) - len(new)
-    if replicas < 0:
-        raise KubectlError(
-            f"{format_count(len(new), 'pod')} cannot be deleted, replicas is only {spec.get('replicas', 1)}"
-        )
-    spec["replicas"] = replicas
+    listed = spec.get("reserveOrdinals") or []
+    reserved, start = reserved_of(listed), (spec.get("ordinals") or {}).get("start") or 0
+    replicas = spec.get("replicas", 1)
+    new = [
+        ordinal
+        for ordinal in (split_name(name)[1] for name in names)
+        if is_wanted(ordinal, start=start, replicas=replicas, reserved=reserved)
+    ]
+    if new:
+        spec["reserveOrdinals"] = [*listed, *new]
+    return len(new)
+
+
+_CHOOSE_VICTIMS: Final = {"podsToDelete": list_pods_to_delete, "reserveOrdinals": reserve_ordinals}
+"""Function that stores the chosen pods, by Verbs.victims."""
+
+
+def reduce_replicas(document: Document, count: int) -> None:
+    """Reduce the replicas by the number of chosen pods. Raises KubectlError when replicas would be negative."""
+    spec = document["spec"]
+    replicas = spec.get("replicas", 1)
+    if replicas < count:
+        raise KubectlError(f"{format_count(count, 'pod')} cannot be deleted, replicas is only {replicas}")
+    spec["replicas"] = replicas - count
 
 
 async def scale_down(session: Session) -> list[Error]:
@@ -144,17 +187,16 @@ async def scale_down(session: Session) -> list[Error]:
     shown = shown_of(info.document)
     if shown is None or not shown.verbs.victims:
         raise KubectlError(f"{info.label} scaling down with chosen pods is not supported")
+    if shown.verbs.victims == "reserveOrdinals":
+        info = await _read_with_ordinals(session, info)
     uid = info.document["metadata"].get("uid")
     check_victims(names, [pod for pod in await pods_of(session, info) if uid in owners_of(pod)], info)
-    dry_run = dry_run_of(call, session.warn)
-    printer = printer_of(call, dry_run=dry_run)
-    by_list = shown.verbs.victims == "podsToDelete"
-    if not by_list:
-        names = await _mark_victims(session, info, names, dry_run)
+    printer = printer_of(call, dry_run=dry_run_of(call, session.warn))
+    choose = _CHOOSE_VICTIMS[shown.verbs.victims]
     changed = await change(
         session,
         info,
-        lambda document: reduce_replicas(document, names, by_list=by_list),
+        lambda document: reduce_replicas(document, choose(document, names)),
         manager="kubectl-scale",
     )
     if not call.text("output"):
@@ -163,26 +205,18 @@ async def scale_down(session: Session) -> list[Error]:
     return []
 
 
-async def _mark_victims(session: Session, info: Info, names: Sequence[str], dry_run: str) -> list[str]:
-    """Set the label that lets the controller delete these pods first. Return the pods that did not have it yet."""
-    client = await session.make_client()
-    new = []
-    for name in names:
-        pod = orjson.loads(await client.get(PODS, info.namespace, name))
-        if (pod["metadata"].get("labels") or {}).get(SPECIFIED_DELETE) == "true":
-            continue
-        new.append(name)
-        if dry_run != "client":
-            await client.patch(
-                PODS,
-                info.namespace,
-                name,
-                {"metadata": {"labels": {SPECIFIED_DELETE: "true"}, "uid": pod["metadata"]["uid"]}},
-                patch_type=PatchType.MERGE,
-                dry_run=dry_run == "server",
-                field_manager=session.read_field_manager("kubectl-scale"),
-            )
-    return new
+async def _read_with_ordinals(session: Session, info: Info) -> Info:
+    """Read the StatefulSet in v1beta1: v1alpha1 has no reserveOrdinals. Raises KubectlError when it is not served."""
+    if info.resource.version != "v1alpha1":
+        return info
+    api_version = f"{info.resource.group}/v1beta1"
+    served = (await session.read_mapper()).find_by_kind(api_version, info.resource.kind)
+    if served is None:
+        raise KubectlError(
+            f"{info.label} scaling down with chosen pods is not supported in {info.resource.api_version}, and the"
+            f" API server does not serve {api_version}"
+        )
+    return await get(session, served, info.name, info.namespace)
 
 
 # ── autoscale ────────────────────────────────────────────────────────────────
@@ -211,19 +245,30 @@ def build_autoscaler(
     return made
 
 
+_DEFAULT_UNITS: Final = {"cpu": "m", "memory": "Mi"}
+"""Unit of a quantity without a unit."""
+_is_number = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,2})?", re.ASCII).fullmatch
+
+
 def build_metric(resource: str, text: str) -> Document:
-    """Metric of a target: `80%` of the requests, or an average quantity. Raises KubectlError."""
+    """Metric of a target: `80%` of the requests, or an average quantity. A quantity without a unit is in millicores or
+    mebibytes. Raises KubectlError.
+    """
     from pykruise.kube.values.quantities import format_quantity
 
+    text = text.strip()
     if text.endswith("%"):
-        if not text[:-1].isdecimal():
-            raise KubectlError(f"invalid {resource} percentage: {text}")
+        if not re.fullmatch(r"\+?[0-9]{1,9}", text[:-1], re.ASCII):
+            raise KubectlError(f"invalid percentage value: {text[:-1]}")
         target: Document = {"type": "Utilization", "averageUtilization": int(text[:-1])}
     else:
+        if _is_number(text):
+            text = f"{Decimal(text):f}{_DEFAULT_UNITS[resource]}"
         try:
-            target = {"type": "AverageValue", "averageValue": format_quantity(text)}
-        except ValueError as error:
-            raise KubectlError(f"invalid {resource} value: {text}: {error}") from error
+            quantity = format_quantity(text)
+        except ValueError:
+            raise KubectlError(f"invalid resource {resource} value: {text}") from None
+        target = {"type": "AverageValue", "averageValue": quantity}
     return {"type": "Resource", "resource": {"name": resource, "target": target}}
 
 
@@ -239,11 +284,13 @@ async def autoscale(session: Session) -> list[Error]:
         raise KubectlError(
             f"--max=MAXPODS must be larger or equal to --min=MINPODS, max: {most}, min: {least}"
         )
+    if call.number("cpu-percent") > 0 and call.text("cpu"):
+        raise KubectlError("--cpu-percent and --cpu are mutually exclusive")
     cpu = call.text("cpu") or (f"{call.number('cpu-percent')}%" if call.number("cpu-percent") > 0 else "")
     metrics = [
         build_metric(name, text) for name, text in (("cpu", cpu), ("memory", call.text("memory"))) if text
     ]
-    selection = await find(session, call.arguments)
+    selection = await find(session, call.arguments, allow_all=False, if_none="no objects passed to autoscale")
     # kubectl's own words
     operation = "created" if dry_run_of(call, session.warn) == "client" else "autoscaled"
 
@@ -257,6 +304,7 @@ async def autoscale(session: Session) -> list[Error]:
         made = build_autoscaler(
             info.document, name=call.text("name"), least=least, most=most, metrics=metrics
         )
+        _annotate(session, made)
         shown = {**made, "status": {"currentMetrics": None, "desiredReplicas": 0}}
         await create_and_show(
             session,
@@ -393,7 +441,9 @@ def _parse_pairs(text: str) -> dict[str, str]:
 
 
 def _build_service_ports(document: Document, given: Mapping[str, str]) -> list[Document]:
-    known = dict(ports_of(document))
+    known: dict[int, list[str]] = {}
+    for port, protocol in dict.fromkeys(ports_of(document)):
+        known.setdefault(port, []).append(protocol)
     text = given.get("port") or ",".join(str(port) for port in known)
     if not text:
         if given.get("cluster-ip") == "None":
@@ -406,14 +456,19 @@ def _build_service_ports(document: Document, given: Mapping[str, str]) -> list[D
     for count, number in enumerate(numbers, start=1):
         port = int(number)
         target = given.get("target-port") or given.get("container-port") or number
-        made.append(
-            {
-                **({"name": f"port-{count}"} if len(numbers) > 1 else {}),
-                "protocol": given.get("protocol") or known.get(port, "TCP"),
-                "port": port,
-                "targetPort": int(target) if target.isdecimal() else target,
-            }
-        )
+        protocols = [given["protocol"]] if given.get("protocol") else known.get(port, ["TCP"])
+        for protocol in protocols:
+            name = f"port-{count}" if len(numbers) > 1 else ""
+            if len(protocols) > 1:
+                name = f"port-{count}-{protocol.lower()}"
+            made.append(
+                {
+                    **({"name": name} if name else {}),
+                    "protocol": protocol,
+                    "port": port,
+                    "targetPort": int(target) if target.isdecimal() else target,
+                }
+            )
     return made
 
 
@@ -429,7 +484,8 @@ async def expose(session: Session) -> list[Error]:
     generator = call.text("generator")
     if generator not in ("", "service/v1", "service/v2"):
         raise KubectlError(f"generator {generator!r} not found")
-    selection = await find(session, call.arguments)
+    # --selector is the selector of the Service
+    selection = await find(session, call.arguments, allow_all=False, selector="")
     given = {name: call.text(name) for name in _EXPOSE_FLAGS if call.text(name)}
 
     async def do(info: Info) -> None:
@@ -439,9 +495,8 @@ async def expose(session: Session) -> list[Error]:
             raise KubectlError(f"cannot expose a {info.document.get('kind')}{f'.{group}' if group else ''}")
         made = build_service(info.document, given)
         if text := call.text("overrides"):
-            made = apply_merge_patch(made, _parse_overrides(text))
-        if call.is_on("save-config"):
-            put_last_applied(made)
+            made = override_service(made, text, call.text("override-type"))
+        _annotate(session, made)
         shown = {**made, "status": {"loadBalancer": {}}}
         await create_and_show(
             session,
@@ -456,14 +511,40 @@ async def expose(session: Session) -> list[Error]:
     return await run_for_each(session, selection, do)
 
 
-def _parse_overrides(text: str) -> Document:
+def override_service(service: Document, text: str, patch_type: str) -> Document:
+    """The Service after a patch of `--override-type`: json, merge or strategic. Raises KubectlError."""
+    from pykruise.kube.patches.errors import PatchError
+    from pykruise.kube.patches.json_patch import apply_json_patch
+    from pykruise.kube.patches.schemas import find_definition
+    from pykruise.kube.patches.strategic import apply_strategic_merge
+
     try:
-        overrides = orjson.loads(text)
+        overrides: Any = orjson.loads(text)
     except ValueError as error:
         raise KubectlError(f"--overrides is not JSON: {error}") from error
-    if not isinstance(overrides, dict):
-        raise KubectlError("--overrides is not a JSON object")
-    return overrides
+    has_right_type = isinstance(overrides, list if patch_type == "json" else dict)
+    if not has_right_type:
+        raise KubectlError(f"--overrides is not a JSON {'list' if patch_type == 'json' else 'object'}")
+    try:
+        match patch_type:
+            case "json":
+                return apply_json_patch(service, overrides)
+            case "merge":
+                return apply_merge_patch(service, overrides)
+            case "strategic":
+                definition = find_definition(SERVICES) or ""
+                return apply_strategic_merge(service, overrides, definition=definition)
+    except PatchError as error:
+        raise KubectlError(f"--overrides: {error}") from error
+    raise KubectlError(f"invalid override type: {patch_type}")
+
+
+def _annotate(session: Session, document: Document) -> None:
+    """Store what `--record` and `--save-config` ask for in the annotations of an object to create."""
+    if session.call.is_on("record"):
+        put(document, ("metadata", "annotations", CHANGE_CAUSE), session.typed)
+    if session.call.is_on("save-config") and dry_run_of(session.call, session.warn) != "client":
+        put_last_applied(document)
 
 
 def put_last_applied(document: Document) -> None:

@@ -51,7 +51,10 @@ async def connect(call: CommandCall) -> Reached:
     from pykruise.kube.http.transport import HttpTransport
 
     connection = await load(
-        call.text("kubeconfig") or None, call.text("context") or None, overrides=overrides_of(call)
+        call.text("kubeconfig") or None,
+        call.text("context") or None,
+        overrides=overrides_of(call),
+        prefers_files=True,
     )
     timeout_s = call.seconds("request-timeout") or 30.0
     return ClusterConnection(HttpTransport(connection, timeout_s=timeout_s), connection.namespace)
@@ -93,11 +96,16 @@ def overrides_of(call: CommandCall) -> Overrides:
         }
 
     groups = {"as-groups": list(call.listed("as-group"))} if "as-group" in call.given else {}
+    extras: dict[str, list[str]] = {}
+    for extra in call.listed("as-user-extra"):
+        key, equals, value = extra.partition("=")
+        if equals:  # kubectl ignores a value without one, too
+            extras.setdefault(key, []).append(value)
     return Overrides(
         cluster_name=call.text("cluster"),
         user_name=user if isinstance(user := call.values.get("user"), str) else "",
         cluster=given(_OF_CLUSTER),
-        user={**given(_OF_USER), **groups},
+        user={**given(_OF_USER), **groups, **({"as-user-extra": extras} if extras else {})},
     )
 
 

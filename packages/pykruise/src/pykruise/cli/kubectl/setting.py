@@ -21,7 +21,7 @@ from pykruise.cli.kubectl.rollout import put
 from pykruise.cli.kubectl.session import Session, dry_run_of
 from pykruise.kinds import shown_of
 from pykruise.kube.documents import Document, deep_copy
-from pykruise.kube.errors import KubeError
+from pykruise.kube.errors import ConfigurationError, KubeError
 from pykruise.kube.values.go_text import quote_text
 from pykruise.kube.values.quantities import format_quantity
 from pykruise.plans.progress import read_at
@@ -182,9 +182,13 @@ def read_amounts(text: str) -> dict[str, str]:
 
 
 def set_amounts(specs: Sequence[Document], pattern: str, amounts: Mapping[str, Mapping[str, str]]) -> None:
-    """Merge limits and requests into containers. Raises KubectlError when no name matches the pattern."""
+    """Merge limits and requests into containers. As in OpenKruise, `*` selects no init containers. Raises KubectlError
+    when no name matches the pattern.
+    """
     result = [
-        entry for spec in specs for entry in list_matching({"containers": spec.get("containers")}, pattern)
+        entry
+        for spec in specs
+        for entry in (spec.get("containers") or () if pattern == "*" else list_matching(spec, pattern))
     ]
     if not result:
         raise KubectlError(f"unable to find container named {pattern}")
@@ -277,15 +281,21 @@ async def set_selector(session: Session) -> list[Error]:
 _RBAC: Final = "rbac.authorization.k8s.io"
 
 
-def read_subjects(users: Sequence[str], groups: Sequence[str], accounts: Sequence[str]) -> list[Document]:
-    """Subjects of a binding. Raises KubectlError."""
-    subjects: list[Document] = [{"kind": "User", "apiGroup": _RBAC, "name": user} for user in users if user]
-    subjects += [{"kind": "Group", "apiGroup": _RBAC, "name": group} for group in groups if group]
+def read_subjects(
+    users: Sequence[str], groups: Sequence[str], accounts: Sequence[str], *, namespace: str
+) -> list[Document]:
+    """Subjects of a binding; `namespace`: namespace of the accounts that name none. Raises KubectlError."""
+    subjects: list[Document] = [
+        {"kind": kind, "apiGroup": _RBAC, "name": name}
+        for kind, names in (("User", users), ("Group", groups))
+        for name in sorted(set(names))
+        if name
+    ]
     for account in accounts:
-        namespace, colon, name = account.partition(":")
-        if not colon or not namespace or not name or ":" in name:
+        own, colon, name = account.partition(":")
+        if not colon or not name or ":" in name:
             raise KubectlError("serviceaccount must be <namespace>:<name>")
-        subjects.append({"kind": "ServiceAccount", "namespace": namespace, "name": name})
+        subjects.append({"kind": "ServiceAccount", "namespace": own or namespace, "name": name})
     return subjects
 
 
@@ -296,7 +306,12 @@ async def set_subject(session: Session) -> list[Error]:
     given = [call.listed(name) for name in ("user", "group", "serviceaccount")]
     if not any(given):
         raise KubectlError("you must specify at least one value of user, group or serviceaccount")
-    subjects = read_subjects(*given)
+    namespace = ""
+    if any(account.startswith(":") for account in given[-1]):
+        if any(info.document.get("kind") == "ClusterRoleBinding" for info in infos):
+            raise KubectlError("serviceaccount must be <namespace>:<name>, namespace must be specified")
+        namespace = await _read_own_namespace(session)
+    subjects = read_subjects(*given, namespace=namespace)
 
     def mutate(info: Info, document: Document) -> None:
         if document.get("kind") not in ("RoleBinding", "ClusterRoleBinding"):
@@ -305,6 +320,16 @@ async def set_subject(session: Session) -> list[Error]:
         document["subjects"] = own + [subject for subject in subjects if subject not in own]
 
     return await apply(session, infos, mutate, operation="subjects updated")
+
+
+async def _read_own_namespace(session: Session) -> str:
+    """Namespace of the command; with `--local` also without a kubeconfig."""
+    try:
+        return await session.read_namespace()
+    except ConfigurationError:
+        if session.call.is_on("local"):
+            return "default"
+        raise
 
 
 # ── settings of a rollout ───────────────────────────────────────────────────

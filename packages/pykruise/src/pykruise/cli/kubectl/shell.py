@@ -10,9 +10,11 @@ from pykruise.cli.kubectl.command import GLOBAL
 from pykruise.cli.kubectl.discovery import ServedResource
 from pykruise.cli.kubectl.errors import KubectlError
 from pykruise.cli.kubectl.help import format_flags
+from pykruise.cli.kubectl.printing import make_formatter
 from pykruise.cli.kubectl.resources import list_all
 from pykruise.cli.kubectl.session import Session
 from pykruise.cli.kubectl.tree import ROOT, flags_of, lookup
+from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import KubeError
 from pykruise.kube.version import __version__
 
@@ -22,14 +24,28 @@ NO_FILES: Final = ":4"
 
 async def print_version(session: Session) -> None:
     """Print pykruise's version and the API server's."""
-    from pykruise.kube.documents import decode, get_path
-
-    session.say(f"Client Version: {__version__}")
-    if session.call.is_on("client"):
+    output = session.call.text("output")
+    if output not in ("", "json", "yaml"):
+        raise KubectlError("--output must be 'yaml' or 'json'")
+    if not output:
+        session.say(f"Client Version: {__version__}")
+        if not session.call.is_on("client"):
+            session.say(
+                f"Server Version: {(await _read_server_version(session)).get('gitVersion', 'unknown')}"
+            )
         return
+    major, minor = __version__.split(".")[:2]
+    versions: Document = {"clientVersion": {"major": major, "minor": minor, "gitVersion": __version__}}
+    try:
+        if not session.call.is_on("client"):
+            versions["serverVersion"] = await _read_server_version(session)
+    finally:
+        session.around.out(make_formatter(output, "")(versions))
+
+
+async def _read_server_version(session: Session) -> Document:
     client = await session.make_client()
-    version = get_path(decode(await client.get_path("/version")), "gitVersion", default="unknown")
-    session.say(f"Server Version: {version}")
+    return decode(await client.get_path("/version"))
 
 
 async def print_options(session: Session) -> None:

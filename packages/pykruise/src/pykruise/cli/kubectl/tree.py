@@ -85,7 +85,10 @@ ROOT: Final = Command(
             short="Print the versions of the client and of the API server",
             run="shell:print_version",
             takes="nothing",
-            flags=(switch("client", "Print only the client's version."),),
+            flags=(
+                switch("client", "Print only the client's version."),
+                text("output", "Format of the output: json or yaml.", "o"),
+            ),
             examples=("version --client",),
             group="Other",
         ),

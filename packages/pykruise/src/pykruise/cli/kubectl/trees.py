@@ -20,6 +20,7 @@ from pykruise.cli.kubectl.pods import (
     format_age,
     format_ready_count,
     pods_of,
+    read_label_query,
     restarts_of,
     revision_of,
     state_of,
@@ -31,11 +32,10 @@ from pykruise.cli.kubectl.session import Session
 from pykruise.cli.kubectl.statuses import RolloutFailed, status_of
 from pykruise.cli.kubectl.watching import Watched, watch_changes
 from pykruise.kinds import list_all_shown, shown_of
-from pykruise.kube.documents import Document, get_path
+from pykruise.kube.documents import Document
 from pykruise.kube.errors import KubeError, NotFoundError
 from pykruise.kube.resources import CONTROLLER_REVISIONS, PODS, REPLICA_SETS
 from pykruise.kube.values.counts import format_count
-from pykruise.kube.values.selectors import format_label_selector
 from pykruise.plans.progress import Phase
 from pykruise.pods.view.keys import REVISION_LABEL
 
@@ -275,10 +275,9 @@ async def show_tree(session: Session, arguments: Sequence[str]) -> list[Error]:
 def _list_watched_parts(info: Info) -> Iterator[Watched]:
     """Watched objects of the tree: the workload, its revisions and its pods."""
     yield Watched(resource=info.resource, namespace=info.namespace, name=info.name)
-    shown, selector = shown_of(info.document), get_path(info.document, "spec", "selector")
-    if selector is None:
+    shown, labels = shown_of(info.document), read_label_query(info)
+    if labels is None:
         return
-    labels = format_label_selector(selector)
     if shown is not None and shown.verbs.history:
         resource = REPLICA_SETS if shown.verbs.history == "replicasets" else CONTROLLER_REVISIONS
         yield Watched(resource=resource, namespace=info.namespace, labels=labels)

@@ -43,7 +43,7 @@ SHOWN: Final = Shown(
         history="revisions",
         scales=True,
         exposes=True,
-        victims="label",
+        victims="reserveOrdinals",
         strategy=Field(f"{_BLOCK}.podUpdatePolicy"),
         strategies=("ReCreate", "InPlaceIfPossible", "InPlaceOnly", "OnDelete"),
     ),
