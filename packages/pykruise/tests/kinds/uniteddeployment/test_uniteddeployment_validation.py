@@ -74,7 +74,7 @@ def test_an_empty_document_reports_its_missing_fields() -> None:
     missing = ["metadata.name", "spec.selector", "spec.template"]
     assert fields({}) == missing
     assert fields({"metadata": None, "spec": None}) == missing
-    assert fields({"spec": {}}, {"metadata": {"name": "web"}, "spec": None}) == missing
+    assert fields({"spec": {}}, {"metadata": {"name": "web"}, "spec": None}) == ["metadata.name"]
 
 
 @pytest.mark.parametrize("topology", [None, {}, {"subsets": None}, {"subsets": []}])
@@ -200,8 +200,9 @@ def test_a_workload_without_pods_lacks_their_labels(kind: str, pod: Document | N
 @pytest.mark.parametrize(
     ("strategy", "is_taken"),
     [
-        ({"rollingUpdate": {"partition": 0}}, False),
-        ({"type": "", "rollingUpdate": {"partition": 1}}, False),
+        ({"rollingUpdate": {"partition": 0}}, True),
+        ({"type": "", "rollingUpdate": {"partition": 1}}, True),
+        ({"type": "RollingUpdate", "rollingUpdate": {"partition": 0}}, False),
         ({"type": "OnDelete", "rollingUpdate": {"partition": 1}}, True),
         ({"type": "RollingUpdate", "rollingUpdate": {"partition": None}}, True),
         ({"type": "RollingUpdate", "rollingUpdate": None}, True),
@@ -209,7 +210,7 @@ def test_a_workload_without_pods_lacks_their_labels(kind: str, pod: Document | N
     ],
 )
 @pytest.mark.parametrize("kind", [STATEFUL_SET, ADVANCED_STATEFUL_SET])
-def test_a_partition_in_the_template_is_refused_where_the_strategy_uses_it(
+def test_a_partition_in_the_template_is_refused_under_an_explicit_rolling_update(
     kind: str, strategy: Document | None, is_taken: bool
 ) -> None:
     """rule 8"""
@@ -331,6 +332,73 @@ def test_tolerations_of_a_subset_stay(old: Any, new: Any, is_taken: bool) -> Non
     """uniteddeployment case 12"""
     tolerations = fields(united(subset(tolerations=new)), united(subset(tolerations=old)))
     assert tolerations == ([] if is_taken else [f"{SUBSETS}[0].tolerations"])
+
+
+EXPRESSION: Document = {"key": "zone", "operator": "Exists"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "is_taken"),
+    [
+        ({}, None, True),
+        (None, {"matchExpressions": []}, True),
+        ({"matchExpressions": [EXPRESSION]}, {"matchExpressions": [{**EXPRESSION, "values": []}]}, True),
+        ({"matchExpressions": [EXPRESSION]}, {"matchExpressions": [EXPRESSION], "matchFields": None}, True),
+        ({}, {"matchExpressions": [EXPRESSION]}, False),
+        ({"matchExpressions": [EXPRESSION]}, None, False),
+    ],
+)
+def test_the_nodes_of_a_subset_stay_and_an_empty_term_is_an_absent_one(
+    old: Any, new: Any, is_taken: bool
+) -> None:
+    """uniteddeployment case 12. OpenKruise stores `nodeSelectorTerm: {}`."""
+    terms = fields(united(subset(nodeSelectorTerm=new)), united(subset(nodeSelectorTerm=old)))
+    assert terms == ([] if is_taken else [f"{SUBSETS}[0].nodeSelectorTerm"])
+
+
+def test_a_toleration_with_empty_texts_is_the_same_one() -> None:
+    given = [{"key": "a", "operator": "Exists"}]
+    stored = [{"key": "a", "operator": "Exists", "value": "", "effect": ""}]
+    assert fields(united(subset(tolerations=given)), united(subset(tolerations=stored))) == []
+
+
+def claims_of(storage: str, **fields: Any) -> list[Document]:
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": storage}}}
+    return [{"metadata": {"name": "data"}, "spec": spec, **fields}]
+
+
+@pytest.mark.parametrize("kind", [STATEFUL_SET, ADVANCED_STATEFUL_SET])
+@pytest.mark.parametrize("status", [{}, {"phase": "Pending"}])
+def test_claims_in_the_form_of_a_go_client_are_not_changed_by_their_manifest(
+    kind: str, status: Document
+) -> None:
+    """uniteddeployment case 13"""
+    metadata = {"creationTimestamp": None, "name": "data"}
+    stored = united_of(kind, volumeClaimTemplates=claims_of("1Gi", metadata=metadata, status=status))
+    assert fields(united_of(kind, volumeClaimTemplates=claims_of("1024Mi")), stored) == []
+    path = f"spec.template.{kind}.spec"
+    assert fields(united_of(kind, volumeClaimTemplates=claims_of("2Gi")), stored) == [path]
+    assert fields(united_of(kind), stored) == [path]
+    labels = {"name": "data", "labels": {"a": "b"}}
+    assert fields(united_of(kind, volumeClaimTemplates=claims_of("1Gi", metadata=labels)), stored) == [path]
+
+
+def test_an_error_of_the_stored_spec_does_not_block_other_changes() -> None:
+    """An autoscaler can scale subsets with 50% each to 3 replicas: the scale subresource has no admission."""
+    halves = [subset("a", replicas="50%"), subset("b", replicas="50%")]
+    stored = united(*halves, replicas=3)
+    labelled = {**stored, "metadata": {**stored["metadata"], "labels": {"team": "a"}}}
+    assert set(fields(stored)) == {SUBSETS}
+    assert fields(labelled, stored) == []
+    assert fields(united(*halves, replicas=3, revisionHistoryLimit=5), stored) == []
+    assert set(fields(united(*halves, replicas=5), stored)) == {SUBSETS}
+
+
+@pytest.mark.parametrize("template", [{}, None, {**template_of(DEPLOYMENT), **template_of(CLONE_SET)}])
+def test_an_unchanged_spec_is_not_validated_again(template: Document | None) -> None:
+    stored = united(subset("A_b"), template=template)
+    assert fields(stored) != []
+    assert fields(stored, stored) == []
 
 
 @pytest.mark.parametrize(
