@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from pykruise.kinds.uniteddeployment.admission import build_mutating_review, validate_united
+from pykruise.kinds.uniteddeployment.defaults import add_defaults
 from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS
 from pykruise.kinds.uniteddeployment.workloads import (
     ADVANCED_STATEFUL_SET,
@@ -107,6 +108,15 @@ def test_a_changed_template_of_a_built_in_stateful_set_gets_pod_defaults_too() -
     result = mutated(united_of(STATEFUL_SET, image="nginx:2"), united_of(STATEFUL_SET))
     pod = result["template"][STATEFUL_SET]["spec"]["template"]["spec"]
     assert pod["terminationGracePeriodSeconds"] == 30
+
+
+@pytest.mark.parametrize("is_on", [True, False])
+def test_ports_of_a_built_in_stateful_set_in_the_network_of_its_nodes_follow_the_gate(is_on: bool) -> None:
+    container = {"name": "main", "image": "nginx:1", "ports": [{"containerPort": 80}]}
+    given = united_of(STATEFUL_SET, pod={"hostNetwork": True, "containers": [container]})
+    result = add_defaults(given, settings=DefaultingSettings(host_network_ports=is_on))
+    pod = result["spec"]["template"][STATEFUL_SET]["spec"]["template"]["spec"]
+    assert ("hostPort" in pod["containers"][0]["ports"][0]) == is_on
 
 
 def test_a_removed_template_gets_no_defaults() -> None:
