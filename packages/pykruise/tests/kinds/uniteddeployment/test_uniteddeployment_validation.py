@@ -393,6 +393,18 @@ def test_claims_in_the_form_of_a_go_client_are_not_changed_by_their_manifest(
     assert fields(united_of(kind, volumeClaimTemplates=claims_of("1Gi", metadata=labels)), stored) == [path]
 
 
+def test_the_selector_is_immutable_until_the_controller_reports_that_it_differs() -> None:
+    stored = united(subset(), kind=CLONE_SET)
+    selector = stored["spec"]["selector"]
+    changed = united(subset(), kind=CLONE_SET, selector={"matchLabels": {"app": "new"}})
+    same = united(subset(), kind=CLONE_SET, selector={**selector, "matchExpressions": []})
+    condition = {"type": "SelectorMismatch", "status": "True"}
+    assert fields(changed, stored) == ["spec.selector"]
+    assert fields(same, stored) == []
+    assert fields(stored, {**changed, "status": {"conditions": [condition]}}) == []
+    assert fields(stored, {**stored, "spec": {**stored["spec"], "selector": None}}) == []
+
+
 def test_an_error_of_the_stored_spec_does_not_block_other_changes() -> None:
     """An autoscaler can scale subsets with 50% each to 3 replicas: the scale subresource has no admission."""
     halves = [subset("a", replicas="50%"), subset("b", replicas="50%")]

@@ -63,6 +63,7 @@ from pykruise.pods.workload.options import (
     find_option_errors,
 )
 from pykruise.pods.workload.revisions import drop_zero_values, reduce_claim_to_essence
+from pykruise.pods.workload.selector_guard import encode_selector, is_guarded
 from pykruise.pods.workload.validation import find_metadata_errors, find_selector_errors
 
 SUBSETS: Final = "spec.topology.subsets"
@@ -111,6 +112,8 @@ def errors_of(
         lambda: [error for item in known for error in _find_spec_errors(before, item)],
     )
     errors += (error for item in known for error in _find_update_errors(spec, item))
+    if before.get("selector") and not is_guarded(get_path(old, "status", "conditions", default=())):
+        errors += (error for item in known for error in _find_selector_change_errors(spec, item))
     return errors
 
 
@@ -339,6 +342,15 @@ def _find_strategy_errors(spec: UnitedDeploymentSpec) -> Iterator[Cause]:
 
 
 # ── updates ──────────────────────────────────────────────────────────────
+
+
+def _find_selector_change_errors(spec: UnitedDeploymentSpec, stored: UnitedDeploymentSpec) -> Iterator[Cause]:
+    """Yield an error if the selector changed: the controller would orphan all workloads and create them again. The
+    selector can be corrected while the controller reports that it differs from that of the workloads.
+    """
+    new, old = (encode_selector(msgspec.to_builtins(item.selector)) for item in (spec, stored))
+    if new != old:
+        yield make_forbidden_error("spec.selector", "cannot be changed")
 
 
 def _find_update_errors(spec: UnitedDeploymentSpec, stored: UnitedDeploymentSpec) -> Iterator[Cause]:
