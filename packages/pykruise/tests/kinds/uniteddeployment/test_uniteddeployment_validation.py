@@ -22,6 +22,8 @@ from support.uniteddeployments import ALL_TEMPLATES, template_of, united_documen
 
 Document = dict[str, Any]
 SUBSETS = "spec.topology.subsets"
+UNAVAILABLE = "updateStrategy.rollingUpdate.maxUnavailable"
+RETENTION = "persistentVolumeClaimRetentionPolicy"
 WITH_LABELS = [STATEFUL_SET, ADVANCED_STATEFUL_SET, DEPLOYMENT]
 
 
@@ -213,7 +215,7 @@ def test_a_workload_without_pods_lacks_their_labels(kind: str, pod: Document | N
         ({"rollingUpdate": {"partition": 0}}, True),
         ({"type": "", "rollingUpdate": {"partition": 1}}, True),
         ({"type": "RollingUpdate", "rollingUpdate": {"partition": 0}}, False),
-        ({"type": "OnDelete", "rollingUpdate": {"partition": 1}}, True),
+        ({"type": "OnDelete", "rollingUpdate": None}, True),
         ({"type": "RollingUpdate", "rollingUpdate": {"partition": None}}, True),
         ({"type": "RollingUpdate", "rollingUpdate": None}, True),
         (None, True),
@@ -240,6 +242,16 @@ def test_the_update_strategy_of_a_deployment_template_is_not_validated() -> None
         ({"minReadySeconds": -1}, "minReadySeconds"),
         ({"revisionHistoryLimit": -1}, "revisionHistoryLimit"),
         ({"updateStrategy": {"type": "OnDelete"}}, ""),
+        ({"updateStrategy": {"type": "OnDelete", "rollingUpdate": {}}}, "updateStrategy.rollingUpdate"),
+        ({"updateStrategy": {"rollingUpdate": {"maxUnavailable": 1}}}, ""),
+        ({"updateStrategy": {"rollingUpdate": {"maxUnavailable": "100%"}}}, ""),
+        ({"updateStrategy": {"rollingUpdate": {"maxUnavailable": -1}}}, UNAVAILABLE),
+        ({"updateStrategy": {"rollingUpdate": {"maxUnavailable": 0}}}, UNAVAILABLE),
+        ({"updateStrategy": {"rollingUpdate": {"maxUnavailable": "101%"}}}, UNAVAILABLE),
+        ({"persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Delete", "whenScaled": ""}}, ""),
+        ({"persistentVolumeClaimRetentionPolicy": {"whenScaled": "Keep"}}, f"{RETENTION}.whenScaled"),
+        ({"ordinals": {"start": 0}}, ""),
+        ({"ordinals": {"start": -1}}, "ordinals.start"),
         ({"podManagementPolicy": None}, ""),
         ({"podManagementPolicy": "OrderedReady"}, ""),
         ({"minReadySeconds": 0, "revisionHistoryLimit": "x"}, ""),
@@ -250,6 +262,18 @@ def test_a_built_in_stateful_set_must_be_one_that_kubernetes_takes(inner: Docume
     path = f"spec.template.{STATEFUL_SET}.spec"
     assert fields(united_of(STATEFUL_SET, **inner)) == ([f"{path}.{field}"] if field else [])
     assert fields(united_of(ADVANCED_STATEFUL_SET, **inner)) == []
+
+
+def test_a_max_unavailable_that_is_no_number_and_no_percentage_is_two_errors() -> None:
+    document = united_of(STATEFUL_SET, updateStrategy={"rollingUpdate": {"maxUnavailable": "many"}})
+    assert set(fields(document)) == {f"spec.template.{STATEFUL_SET}.spec.{UNAVAILABLE}"}
+
+
+def test_a_stored_error_of_a_built_in_stateful_set_does_not_block_a_new_image() -> None:
+    ordinals = {"start": -1}
+    stored = united_of(STATEFUL_SET, ordinals=ordinals)
+    assert fields(united_of(STATEFUL_SET, image="nginx:2", ordinals=ordinals), stored) == []
+    assert fields(united_of(STATEFUL_SET, ordinals=ordinals), united_of(STATEFUL_SET)) != []
 
 
 def test_pods_of_an_advanced_stateful_set_that_end_are_doubted_only() -> None:

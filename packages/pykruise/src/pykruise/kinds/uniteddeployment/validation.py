@@ -43,7 +43,12 @@ from pykruise.kube.pod_rules.field_errors import (
     make_not_supported_error,
     make_required_error,
 )
-from pykruise.kube.pod_rules.field_rules import check_not_negative
+from pykruise.kube.pod_rules.field_rules import (
+    check_at_most_100_percent,
+    check_int_or_percent,
+    check_not_negative,
+    read_int_or_percent,
+)
 from pykruise.kube.pod_rules.names import is_dns1123_label
 from pykruise.kube.values.selectors import Selector, SelectorError, parse_selector
 from pykruise.plans.stored_values import to_document
@@ -207,15 +212,36 @@ def _find_template_strategy_errors(name: str, spec: Mapping[str, Any], path: str
         return
     if kind not in ("RollingUpdate", "OnDelete"):
         yield make_invalid_error(f"{path}.updateStrategy", strategy, "must be 'RollingUpdate' or 'OnDelete'")
+    elif kind == "RollingUpdate":
+        yield from _find_unavailable_errors(
+            block.get("maxUnavailable"), f"{path}.updateStrategy.rollingUpdate.maxUnavailable"
+        )
+    elif strategy.get("rollingUpdate") is not None:
+        detail = "only allowed for updateStrategy 'RollingUpdate'"
+        yield make_invalid_error(f"{path}.updateStrategy.rollingUpdate", block, detail)
     policy = spec.get("podManagementPolicy") or "OrderedReady"
     if policy not in ("OrderedReady", "Parallel"):
         yield make_invalid_error(
             f"{path}.podManagementPolicy", policy, "must be 'OrderedReady' or 'Parallel'"
         )
-    for field in ("minReadySeconds", "revisionHistoryLimit"):
-        value = spec.get(field)
+    retention = spec.get("persistentVolumeClaimRetentionPolicy") or {}
+    for field in ("whenDeleted", "whenScaled"):
+        if retention.get(field) not in (None, "", "Retain", "Delete"):
+            where = f"{path}.persistentVolumeClaimRetentionPolicy.{field}"
+            yield make_not_supported_error(where, retention[field], ["Retain", "Delete"])
+    for field in ("minReadySeconds", "revisionHistoryLimit", "ordinals.start"):
+        value = get_path(spec, *field.split("."))
         if isinstance(value, int):
             yield from check_not_negative(value, f"{path}.{field}")
+
+
+def _find_unavailable_errors(value: Any, path: str) -> Iterator[Cause]:
+    if not isinstance(value, (int, str)):
+        return
+    yield from check_int_or_percent(value, path)
+    if read_int_or_percent(value) == 0:
+        yield make_invalid_error(path, value, "cannot be 0")
+    yield from check_at_most_100_percent(value, path)
 
 
 def _find_pod_errors(template: Mapping[str, Any], path: str) -> Iterator[Cause]:
