@@ -343,6 +343,10 @@ def test_the_selector_cannot_be_changed() -> None:
     assert [(cause.field, cause.reason) for cause in result] == [("spec", "FieldValueForbidden")]
     same = document(selector={"matchLabels": {"app": "web"}, "matchExpressions": []})
     assert causes(same, old=document()) == ()
+    expression = {"key": "app", "operator": "Exists"}
+    stored = document(selector={"matchExpressions": [expression]})
+    same = document(selector={"matchExpressions": [{**expression, "values": []}]})
+    assert causes(same, old=stored) == ()
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from pykruise.kube.errors import Cause
 from pykruise.kube.pod_rules.field_errors import make_invalid_error
 from pykruise.kube.values.selectors import SelectorError, parse_selector
 from pykruise.kube.values.selectors import has_overlap as selectors_overlap
+from pykruise.pods.workload.revisions import reduce_to_essence
 
 
 def find_conflict_errors(
@@ -75,9 +76,15 @@ def _find_name_errors(given: Mapping[str, Any], other: SidecarSetSpec, name: str
 def _find_volume_errors(given: Mapping[str, Any], other: SidecarSetSpec, name: str) -> Iterator[Cause]:
     theirs = {entry.get("name"): entry for entry in other.volumes or ()}
     for volume in given.get("volumes") or ():
-        if volume.get("name") in theirs and not is_same(volume, theirs[volume.get("name")]):
+        their = theirs.get(volume.get("name"))
+        if their is not None and not is_same(_reduce_volume(volume), _reduce_volume(their)):
             detail = f"volume {volume.get('name')} is in conflict with another definition in {name}"
             yield make_invalid_error("spec.volumes", volume.get("name"), detail)
+
+
+def _reduce_volume(volume: Mapping[str, Any]) -> Any:
+    """Return the meaning of a volume, which clients can write in several forms."""
+    return reduce_to_essence({"spec": {"volumes": [volume]}})["spec"]["volumes"]
 
 
 def _find_annotation_errors(spec: SidecarSetSpec, other: SidecarSetSpec, name: str) -> Iterator[Cause]:
