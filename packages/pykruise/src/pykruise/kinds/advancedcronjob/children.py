@@ -42,10 +42,10 @@ _SELECTORS: Final = frozenset({"selector", "podSelector"})
 
 def has_same_meaning(name: str, new: Any, old: Any) -> bool:
     """Return whether two values of the field `name` of `spec.template` mean the same, whichever client wrote them."""
-    return is_same(new, old) or is_same(_reduce_to_meaning(name, new), _reduce_to_meaning(name, old))
+    return is_same(new, old) or is_same(_convert_to_meaning(name, new), _convert_to_meaning(name, old))
 
 
-def _reduce_to_meaning(name: str, template: Any) -> Any:
+def _convert_to_meaning(name: str, template: Any) -> Any:
     if not isinstance(template, Mapping):
         return template
     pod = get_path(template, "spec", "template")
@@ -55,10 +55,10 @@ def _reduce_to_meaning(name: str, template: Any) -> Any:
     if get_path(spec, "failurePolicy", "restartLimit") == 0:
         spec["failurePolicy"] = {**spec["failurePolicy"], "restartLimit": None}
     meaning: Document = drop_zero_values({**template, "spec": spec}, keep=_SELECTORS)
-    return {**meaning, "spec": {**meaning.get("spec", {}), "template": _reduce_pod_template(pod)}}
+    return {**meaning, "spec": {**meaning.get("spec", {}), "template": _convert_pod_template(pod)}}
 
 
-def _reduce_pod_template(template: Mapping[str, Any]) -> Mapping[str, Any]:
+def _convert_pod_template(template: Mapping[str, Any]) -> Mapping[str, Any]:
     try:
         return reduce_to_essence(template)
     except (AttributeError, TypeError, ValueError):

@@ -77,12 +77,12 @@ def _find_volume_errors(given: Mapping[str, Any], other: SidecarSetSpec, name: s
     theirs = {entry.get("name"): entry for entry in other.volumes or ()}
     for volume in given.get("volumes") or ():
         their = theirs.get(volume.get("name"))
-        if their is not None and not is_same(_reduce_volume(volume), _reduce_volume(their)):
+        if their is not None and not is_same(_convert_volume(volume), _convert_volume(their)):
             detail = f"volume {volume.get('name')} is in conflict with another definition in {name}"
             yield make_invalid_error("spec.volumes", volume.get("name"), detail)
 
 
-def _reduce_volume(volume: Mapping[str, Any]) -> Any:
+def _convert_volume(volume: Mapping[str, Any]) -> Any:
     """Return the meaning of a volume, which clients can write in several forms."""
     return reduce_to_essence({"spec": {"volumes": [volume]}})["spec"]["volumes"]
 

@@ -403,7 +403,7 @@ def _find_update_errors(spec: UnitedDeploymentSpec, stored: UnitedDeploymentSpec
 def _find_immutable_errors(
     name: str, new: Mapping[str, Any], old: Mapping[str, Any], mutable: Sequence[str]
 ) -> Iterator[Cause]:
-    after, before = (_reduce_to_meaning(entry["spec"]) for entry in (new, old))
+    after, before = (_convert_to_meaning(entry["spec"]) for entry in (new, old))
     fields = {*after, *before} - {*mutable, "selector"}
     if any(not is_same(after.get(field), before.get(field)) for field in fields):
         allowed = ", ".join(f"'{field}'" for field in mutable)
@@ -411,7 +411,7 @@ def _find_immutable_errors(
         yield make_forbidden_error(f"spec.template.{name}.spec", detail)
 
 
-def _reduce_to_meaning(spec: Mapping[str, Any]) -> Document:
+def _convert_to_meaning(spec: Mapping[str, Any]) -> Document:
     """Return the spec without empty fields, with defaults, and with claims in one form, whichever client wrote it."""
     claims = [reduce_claim_to_essence(claim) for claim in spec.get("volumeClaimTemplates") or ()]
     said: Document = drop_zero_values({**spec, "volumeClaimTemplates": claims})
