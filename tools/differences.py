@@ -913,6 +913,11 @@ _UNITED_DEPLOYMENT: Final = _differences_of(
         "users see why there is no progress",
     ),
     (
+        "admission accepts a changed `spec.selector`; all workloads are orphaned and created again",
+        "admission rejects the change",
+        "a change of the selector must not create all pods a second time",
+    ),
+    (
         "a patch that cannot be merged stops all subsets",
         "it stops only its own subset; admission warns about the patch",
         "the other subsets continue",

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from pykruise.pods.jobs.job_rules import add_pod_defaults, find_job_name_errors
+from pykruise.pods.template.defaults import DefaultingSettings
 
 
 @pytest.mark.parametrize(
@@ -37,6 +38,18 @@ def test_the_name_of_a_job_is_a_label_of_what_it_makes(metadata: dict[str, Any],
 )
 def test_pods_of_jobs_run_to_their_end(spec: dict[str, Any] | None, policy: str) -> None:
     template = {"metadata": {"labels": {"a": "b"}}, "spec": spec}
-    assert add_pod_defaults(template, complete=False) == {**template, "spec": {"restartPolicy": policy}}
-    pods = add_pod_defaults(template, complete=True)
+    plain = {**template, "spec": {"restartPolicy": policy}}
+    off = DefaultingSettings(template_no_defaults=True)
+    assert add_pod_defaults(template, complete=False, settings=DefaultingSettings()) == plain
+    assert add_pod_defaults(template, complete=True, settings=off) == plain
+    pods = add_pod_defaults(template, complete=True, settings=DefaultingSettings())
     assert (pods["spec"]["restartPolicy"], pods["spec"]["dnsPolicy"]) == (policy, "ClusterFirst")
+
+
+def test_ports_of_pods_in_the_network_of_their_node_are_host_ports_with_the_gate() -> None:
+    container = {"name": "main", "image": "busybox:1", "ports": [{"containerPort": 80}]}
+    template = {"spec": {"hostNetwork": True, "containers": [container]}}
+    for is_on, ports in ((True, {"hostPort": 80}), (False, {})):
+        settings = DefaultingSettings(host_network_ports=is_on)
+        pods = add_pod_defaults(template, complete=True, settings=settings)
+        assert pods["spec"]["containers"][0]["ports"] == [{"containerPort": 80, "protocol": "TCP", **ports}]

@@ -320,7 +320,6 @@ def test_a_stored_invalid_spec_does_not_block_label_changes() -> None:
 
     assert reviewed(validate_cronjob, labelled, stored) == ALLOWED
     assert fields({**labelled, "spec": {**stored["spec"], "paused": True}}, stored) == ["spec.schedule"]
-    assert fields({**labelled, "metadata": {"name": "a.b"}}, stored) == ["metadata.name"]
 
 
 def test_an_object_without_metadata_has_no_name() -> None:
@@ -361,6 +360,58 @@ def test_templates_of_jobs_stay_case_48(template: str) -> None:
 
     assert fields(changed, stored) == ["spec"]
     assert fields({**stored, "spec": {**stored["spec"], **others}}, stored) == []
+
+
+@pytest.mark.parametrize("template", ["jobTemplate", "broadcastJobTemplate"])
+def test_a_template_in_the_form_of_a_go_client_is_not_changed_by_its_manifest(template: str) -> None:
+    """OpenKruise stores empty objects and canonical quantities that the manifest of the user does not have."""
+    given = cron(template)
+    pod = given["spec"]["template"][template]["spec"]["template"]
+    pod["spec"]["containers"][0]["resources"] = {"limits": {"cpu": "1000m"}}
+    pod["spec"]["initContainers"] = [{"name": "first", "image": "busybox:1"}]
+    stored = mutated(given)
+    form = stored["spec"]["template"][template] = {"metadata": {}, **stored["spec"]["template"][template]}
+    form["metadata"] = {"creationTimestamp": None, **form["metadata"]}
+    pod = form["spec"]["template"] = copy.deepcopy(form["spec"]["template"])
+    pod["metadata"] = {"creationTimestamp": None, **(pod.get("metadata") or {})}
+    pod["spec"]["containers"][0]["resources"]["limits"]["cpu"] = "1"
+    pod["spec"]["initContainers"][0]["resources"] = {}
+    if template == "broadcastJobTemplate":
+        form["spec"] = {"completionPolicy": {}, "failurePolicy": {}, **form["spec"]}
+        given["spec"]["template"][template]["spec"]["failurePolicy"] = {"restartLimit": 0}
+
+    assert fields(given, stored) == []
+
+    for field, value in (("cpu", "2"), ("memory", "1Gi")):
+        changed = copy.deepcopy(given)
+        changed_pod = changed["spec"]["template"][template]["spec"]["template"]["spec"]
+        changed_pod["containers"][0]["resources"]["limits"][field] = value
+        assert fields(changed, stored) == ["spec"]
+
+
+def test_other_limits_of_restarts_and_other_policies_are_changes() -> None:
+    def with_policies(**policies: Any) -> dict[str, Any]:
+        given = cron()
+        given["spec"]["template"]["broadcastJobTemplate"]["spec"].update(policies)
+        return given
+
+    stored = mutated(with_policies(failurePolicy={"restartLimit": 0}))
+    assert fields(with_policies(failurePolicy={"restartLimit": 1}), stored) == ["spec"]
+    assert fields(with_policies(failurePolicy={"type": "Pause"}), stored) == ["spec"]
+    assert fields(with_policies(completionPolicy={"ttlSecondsAfterFinished": 0}), stored) == ["spec"]
+    assert fields(with_policies(paused=False), stored) == []
+
+
+def test_a_stored_pod_template_of_a_wrong_type_is_another_template() -> None:
+    stored = mutated(cron())
+    stored["spec"]["template"]["broadcastJobTemplate"]["spec"]["template"]["spec"]["containers"] = ["main"]
+
+    assert fields(cron(), stored) == ["spec"]
+
+
+def test_a_name_is_not_validated_again_on_an_update() -> None:
+    assert fields(cron(name="night.ly")) == ["metadata.name"]
+    assert fields(cron(name="night.ly", paused=True), mutated(cron(name="night.ly"))) == []
 
 
 def test_images_of_pulls_may_change_and_the_kind_may_not_case_49() -> None:
@@ -538,7 +589,20 @@ def test_rights_are_not_reviewed_for_other_or_unchanged_templates() -> None:
     assert reviewed(build_validating_review(access), mutated(cron())).refusal is None
     paused = {**pulls(), "spec": {**pulls()["spec"], "paused": True}}
     assert reviewed(build_validating_review(access), paused, pulls()).refusal is None
+    typed = pulls()
+    typed["spec"]["template"][PULLS] = {
+        "metadata": {"creationTimestamp": None},
+        **typed["spec"]["template"][PULLS],
+    }
+    assert reviewed(build_validating_review(access), paused, typed).refusal is None
     assert access.asked == []
+
+
+def test_a_selector_of_all_pods_is_another_template_than_none() -> None:
+    access = Access(may=False)
+    changed = pulls()
+    changed["spec"]["template"][PULLS]["spec"]["podSelector"] = {}
+    assert reviewed(build_validating_review(access), changed, pulls()).refusal is not None
 
 
 NOW = parse_time("2026-01-31T10:00:00Z")

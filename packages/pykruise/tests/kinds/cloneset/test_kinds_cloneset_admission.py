@@ -17,7 +17,7 @@ from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest, Reviewer
 from pykruise.kube.errors import Cause
 from pykruise.kube.resources import Resource
-from pykruise.pods.template.defaults import WorkloadDefaulting
+from pykruise.pods.template.defaults import DefaultingSettings
 from pykruise.pods.workload.selector_guard import SELECTOR_MISMATCH
 from support.cloneset_builder import template
 from support.cloneset_rules import ACCEPTED, BLOCK, REFUSED, bad_container, document, rolling
@@ -242,11 +242,11 @@ def test_an_unchanged_template_gets_no_defaults() -> None:
 
 
 def test_the_gates_switch_template_defaults_off_and_host_ports_on() -> None:
-    off = WorkloadDefaulting(template_no_defaults=True)
+    off = DefaultingSettings(template_no_defaults=True)
     assert add_defaults(document(), settings=off)["spec"]["template"] == template()
     given = template(hostNetwork=True)
     given["spec"]["containers"][0]["ports"] = [{"containerPort": 80}]
-    on = WorkloadDefaulting(host_network_ports=True)
+    on = DefaultingSettings(host_network_ports=True)
     result = add_defaults(document(template=given), settings=on)["spec"]["template"]["spec"]
     assert result["containers"][0]["ports"] == [{"containerPort": 80, "protocol": "TCP", "hostPort": 80}]
     result = add_defaults(document(template=given))["spec"]["template"]["spec"]
@@ -257,7 +257,7 @@ def test_an_object_with_all_defaults_is_not_changed() -> None:
     doc = add_defaults(document())
     assert ask(mutate_cloneset, request(doc)) == ALLOWED
     assert ask(mutate_cloneset, request(document())).object == doc
-    off = build_mutating_review(WorkloadDefaulting(template_no_defaults=True))
+    off = build_mutating_review(DefaultingSettings(template_no_defaults=True))
     assert ask(off, request(document())).object != doc
 
 
@@ -343,6 +343,10 @@ def test_the_selector_cannot_be_changed() -> None:
     assert [(cause.field, cause.reason) for cause in result] == [("spec", "FieldValueForbidden")]
     same = document(selector={"matchLabels": {"app": "web"}, "matchExpressions": []})
     assert causes(same, old=document()) == ()
+    expression = {"key": "app", "operator": "Exists"}
+    stored = document(selector={"matchExpressions": [expression]})
+    same = document(selector={"matchExpressions": [{**expression, "values": []}]})
+    assert causes(same, old=stored) == ()
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from pykruise.kinds.cloneset.snapshot import read_spec
 from pykruise.kinds.cloneset.validation import errors_of
 from pykruise.kube.resources import POD_GROUPS, PODS, WORKLOADS
 from pykruise.plans.pod_groups import NO_GATE, NOT_SERVED, FoundGroups
-from pykruise.pods.template.defaults import WorkloadDefaulting
+from pykruise.pods.template.defaults import DefaultingSettings
 from pykruise.pods.workload.options import GANG_MIN_COUNT
 from pykruise.pods.workload.pod_groups import GroupView, compute_min_count
 from pykruise.runtime.actions import Create, Delete, Patch
@@ -242,7 +242,7 @@ def test_admission_refuses_what_cannot_work_with_a_group(
 ) -> None:
     """cloneset case 127"""
     builder = gang(cloneset(4, pods=0), value, **ALL).with_spec(**fields)
-    document = add_defaults(builder.document, old=None, settings=WorkloadDefaulting())
+    document = add_defaults(builder.document, old=None, settings=DefaultingSettings())
     spec, problem = read_spec(document["spec"])
     assert problem == ""
     fields_of_errors = [error.field for error in errors_of(document, spec)]

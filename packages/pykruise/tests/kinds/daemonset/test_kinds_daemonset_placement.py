@@ -89,6 +89,14 @@ def test_tolerations_of_daemons_are_added_once() -> None:
     assert len(list_daemon_tolerations({"hostNetwork": True})) == 7
 
 
+def test_a_toleration_of_the_template_for_a_limited_time_becomes_unlimited() -> None:
+    own = {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute"}
+    other = {"key": "x", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5}
+    tolerations = list_daemon_tolerations({"tolerations": [{**own, "tolerationSeconds": 300}, other]})
+    assert tolerations[:2] == [own, other]
+    assert len(tolerations) == 2 + 5
+
+
 @pytest.mark.parametrize(
     ("spec", "expected"),
     [

@@ -87,6 +87,19 @@ def test_volumes_of_one_name_are_the_same() -> None:
     assert errors(sidecarset("two", container("b"), volumes=other), volumes) == [("Invalid", "spec.volumes")]
 
 
+@pytest.mark.parametrize(("size", "collides"), [("1024Mi", False), ("2Gi", True)])
+def test_volumes_of_one_name_with_the_same_meaning_are_the_same(size: str, *, collides: bool) -> None:
+    """OpenKruise stores canonical quantities and defaults."""
+
+    def with_volumes(name: str, size: str, source: dict[str, Any]) -> dict[str, Any]:
+        volumes = [{"name": "v", "emptyDir": {"sizeLimit": size}}, {"name": "c", "configMap": source}]
+        return sidecarset(name, container(name), volumes=volumes)
+
+    stored = with_volumes("one", "1Gi", {"name": "c", "defaultMode": 420})
+    new = with_volumes("two", size, {"name": "c"})
+    assert errors(new, stored) == ([("Invalid", "spec.volumes")] if collides else [])
+
+
 @pytest.mark.parametrize(
     ("mine", "theirs", "is_same"),
     [

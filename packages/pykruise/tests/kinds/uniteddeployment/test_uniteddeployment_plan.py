@@ -1,5 +1,6 @@
 """Plans of UnitedDeployments, without a cluster: the numbered cases of the specification."""
 
+import copy
 from typing import Any
 
 import pytest
@@ -222,15 +223,42 @@ def test_an_owned_workload_without_a_subset_label_is_reported_and_kept() -> None
     assert sum(world.sizes().values()) == 3, "the subset has another one"
 
 
-def test_a_workload_that_the_selector_no_longer_matches_is_released() -> None:
+def test_a_workload_whose_labels_no_longer_match_the_selector_is_released() -> None:
     world = UnitedWorld("a", replicas=1).settle()
     lost = world.of("a")["metadata"]["name"]
-    template = template_of(CLONE_SET)
-    template[CLONE_SET]["metadata"]["labels"] = {"app": "new"}
-    world.change(selector={"matchLabels": {"app": "new"}}, template=template)
+    world.of("a")["metadata"]["labels"]["app"] = "other"
     world.sync()
     assert world.workloads[CLONE_SET, lost]["metadata"]["ownerReferences"] == []
     assert len(world.workloads) == 2
+
+
+def test_a_selector_that_was_changed_without_admission_changes_nothing_until_it_is_restored() -> None:
+    # given
+    world = UnitedWorld("a", "b", replicas=2).settle()
+    selector, given = world.spec["selector"], world.spec["template"]
+    template = template_of(CLONE_SET, image="nginx:2")
+    template[CLONE_SET]["metadata"]["labels"] = {"app": "new"}
+    before = copy.deepcopy(world.workloads)
+    # when the selector is changed
+    world.change(selector={"matchLabels": {"app": "new"}}, template=template, replicas=4)
+    plan = world.plan()
+    # then
+    assert list(plan.steps) == []
+    assert plan.waiting is not None
+    assert plan.waiting.code == Code.SELECTOR_CHANGED
+    world.sync()
+    assert world.workloads == before
+    assert "SelectorMismatch" in world.events
+    condition = world.condition("SelectorMismatch")
+    assert condition["status"] == "True"
+    assert '{"matchLabels":{"app":"web"}}' in condition["message"]
+    assert world.plan().status is None, "the same condition is not written again"
+    # when the selector is restored
+    world.change(selector=selector, template=given)
+    world.settle()
+    # then
+    assert "SelectorMismatch" not in [entry["type"] for entry in world.status["conditions"]]
+    assert sum(world.sizes().values()) == 4
 
 
 def test_no_second_workload_is_created_while_the_first_is_terminating() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from pykruise.kinds.uniteddeployment.admission import build_mutating_review, validate_united
+from pykruise.kinds.uniteddeployment.defaults import add_defaults
 from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS
 from pykruise.kinds.uniteddeployment.workloads import (
     ADVANCED_STATEFUL_SET,
@@ -21,6 +22,8 @@ from support.uniteddeployments import ALL_TEMPLATES, template_of, united_documen
 
 Document = dict[str, Any]
 SUBSETS = "spec.topology.subsets"
+UNAVAILABLE = "updateStrategy.rollingUpdate.maxUnavailable"
+RETENTION = "persistentVolumeClaimRetentionPolicy"
 WITH_LABELS = [STATEFUL_SET, ADVANCED_STATEFUL_SET, DEPLOYMENT]
 
 
@@ -74,7 +77,7 @@ def test_an_empty_document_reports_its_missing_fields() -> None:
     missing = ["metadata.name", "spec.selector", "spec.template"]
     assert fields({}) == missing
     assert fields({"metadata": None, "spec": None}) == missing
-    assert fields({"spec": {}}, {"metadata": {"name": "web"}, "spec": None}) == missing
+    assert fields({"spec": {}}, {"metadata": {"name": "web"}, "spec": None}) == ["metadata.name"]
 
 
 @pytest.mark.parametrize("topology", [None, {}, {"subsets": None}, {"subsets": []}])
@@ -107,6 +110,15 @@ def test_a_changed_template_of_a_built_in_stateful_set_gets_pod_defaults_too() -
     result = mutated(united_of(STATEFUL_SET, image="nginx:2"), united_of(STATEFUL_SET))
     pod = result["template"][STATEFUL_SET]["spec"]["template"]["spec"]
     assert pod["terminationGracePeriodSeconds"] == 30
+
+
+@pytest.mark.parametrize("is_on", [True, False])
+def test_ports_of_a_built_in_stateful_set_in_the_network_of_its_nodes_follow_the_gate(is_on: bool) -> None:
+    container = {"name": "main", "image": "nginx:1", "ports": [{"containerPort": 80}]}
+    given = united_of(STATEFUL_SET, pod={"hostNetwork": True, "containers": [container]})
+    result = add_defaults(given, settings=DefaultingSettings(host_network_ports=is_on))
+    pod = result["spec"]["template"][STATEFUL_SET]["spec"]["template"]["spec"]
+    assert ("hostPort" in pod["containers"][0]["ports"][0]) == is_on
 
 
 def test_a_removed_template_gets_no_defaults() -> None:
@@ -200,16 +212,17 @@ def test_a_workload_without_pods_lacks_their_labels(kind: str, pod: Document | N
 @pytest.mark.parametrize(
     ("strategy", "is_taken"),
     [
-        ({"rollingUpdate": {"partition": 0}}, False),
-        ({"type": "", "rollingUpdate": {"partition": 1}}, False),
-        ({"type": "OnDelete", "rollingUpdate": {"partition": 1}}, True),
+        ({"rollingUpdate": {"partition": 0}}, True),
+        ({"type": "", "rollingUpdate": {"partition": 1}}, True),
+        ({"type": "RollingUpdate", "rollingUpdate": {"partition": 0}}, False),
+        ({"type": "OnDelete", "rollingUpdate": None}, True),
         ({"type": "RollingUpdate", "rollingUpdate": {"partition": None}}, True),
         ({"type": "RollingUpdate", "rollingUpdate": None}, True),
         (None, True),
     ],
 )
 @pytest.mark.parametrize("kind", [STATEFUL_SET, ADVANCED_STATEFUL_SET])
-def test_a_partition_in_the_template_is_refused_where_the_strategy_uses_it(
+def test_a_partition_in_the_template_is_refused_under_an_explicit_rolling_update(
     kind: str, strategy: Document | None, is_taken: bool
 ) -> None:
     """rule 8"""
@@ -229,6 +242,16 @@ def test_the_update_strategy_of_a_deployment_template_is_not_validated() -> None
         ({"minReadySeconds": -1}, "minReadySeconds"),
         ({"revisionHistoryLimit": -1}, "revisionHistoryLimit"),
         ({"updateStrategy": {"type": "OnDelete"}}, ""),
+        ({"updateStrategy": {"type": "OnDelete", "rollingUpdate": {}}}, "updateStrategy.rollingUpdate"),
+        ({"updateStrategy": {"rollingUpdate": {"maxUnavailable": 1}}}, ""),
+        ({"updateStrategy": {"rollingUpdate": {"maxUnavailable": "100%"}}}, ""),
+        ({"updateStrategy": {"rollingUpdate": {"maxUnavailable": -1}}}, UNAVAILABLE),
+        ({"updateStrategy": {"rollingUpdate": {"maxUnavailable": 0}}}, UNAVAILABLE),
+        ({"updateStrategy": {"rollingUpdate": {"maxUnavailable": "101%"}}}, UNAVAILABLE),
+        ({"persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Delete", "whenScaled": ""}}, ""),
+        ({"persistentVolumeClaimRetentionPolicy": {"whenScaled": "Keep"}}, f"{RETENTION}.whenScaled"),
+        ({"ordinals": {"start": 0}}, ""),
+        ({"ordinals": {"start": -1}}, "ordinals.start"),
         ({"podManagementPolicy": None}, ""),
         ({"podManagementPolicy": "OrderedReady"}, ""),
         ({"minReadySeconds": 0, "revisionHistoryLimit": "x"}, ""),
@@ -239,6 +262,18 @@ def test_a_built_in_stateful_set_must_be_one_that_kubernetes_takes(inner: Docume
     path = f"spec.template.{STATEFUL_SET}.spec"
     assert fields(united_of(STATEFUL_SET, **inner)) == ([f"{path}.{field}"] if field else [])
     assert fields(united_of(ADVANCED_STATEFUL_SET, **inner)) == []
+
+
+def test_a_max_unavailable_that_is_no_number_and_no_percentage_is_two_errors() -> None:
+    document = united_of(STATEFUL_SET, updateStrategy={"rollingUpdate": {"maxUnavailable": "many"}})
+    assert set(fields(document)) == {f"spec.template.{STATEFUL_SET}.spec.{UNAVAILABLE}"}
+
+
+def test_a_stored_error_of_a_built_in_stateful_set_does_not_block_a_new_image() -> None:
+    ordinals = {"start": -1}
+    stored = united_of(STATEFUL_SET, ordinals=ordinals)
+    assert fields(united_of(STATEFUL_SET, image="nginx:2", ordinals=ordinals), stored) == []
+    assert fields(united_of(STATEFUL_SET, ordinals=ordinals), united_of(STATEFUL_SET)) != []
 
 
 def test_pods_of_an_advanced_stateful_set_that_end_are_doubted_only() -> None:
@@ -331,6 +366,85 @@ def test_tolerations_of_a_subset_stay(old: Any, new: Any, is_taken: bool) -> Non
     """uniteddeployment case 12"""
     tolerations = fields(united(subset(tolerations=new)), united(subset(tolerations=old)))
     assert tolerations == ([] if is_taken else [f"{SUBSETS}[0].tolerations"])
+
+
+EXPRESSION: Document = {"key": "zone", "operator": "Exists"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "is_taken"),
+    [
+        ({}, None, True),
+        (None, {"matchExpressions": []}, True),
+        ({"matchExpressions": [EXPRESSION]}, {"matchExpressions": [{**EXPRESSION, "values": []}]}, True),
+        ({"matchExpressions": [EXPRESSION]}, {"matchExpressions": [EXPRESSION], "matchFields": None}, True),
+        ({}, {"matchExpressions": [EXPRESSION]}, False),
+        ({"matchExpressions": [EXPRESSION]}, None, False),
+    ],
+)
+def test_the_nodes_of_a_subset_stay_and_an_empty_term_is_an_absent_one(
+    old: Any, new: Any, is_taken: bool
+) -> None:
+    """uniteddeployment case 12. OpenKruise stores `nodeSelectorTerm: {}`."""
+    terms = fields(united(subset(nodeSelectorTerm=new)), united(subset(nodeSelectorTerm=old)))
+    assert terms == ([] if is_taken else [f"{SUBSETS}[0].nodeSelectorTerm"])
+
+
+def test_a_toleration_with_empty_texts_is_the_same_one() -> None:
+    given = [{"key": "a", "operator": "Exists"}]
+    stored = [{"key": "a", "operator": "Exists", "value": "", "effect": ""}]
+    assert fields(united(subset(tolerations=given)), united(subset(tolerations=stored))) == []
+
+
+def claims_of(storage: str, **fields: Any) -> list[Document]:
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": storage}}}
+    return [{"metadata": {"name": "data"}, "spec": spec, **fields}]
+
+
+@pytest.mark.parametrize("kind", [STATEFUL_SET, ADVANCED_STATEFUL_SET])
+@pytest.mark.parametrize("status", [{}, {"phase": "Pending"}])
+def test_claims_in_the_form_of_a_go_client_are_not_changed_by_their_manifest(
+    kind: str, status: Document
+) -> None:
+    """uniteddeployment case 13"""
+    metadata = {"creationTimestamp": None, "name": "data"}
+    stored = united_of(kind, volumeClaimTemplates=claims_of("1Gi", metadata=metadata, status=status))
+    assert fields(united_of(kind, volumeClaimTemplates=claims_of("1024Mi")), stored) == []
+    path = f"spec.template.{kind}.spec"
+    assert fields(united_of(kind, volumeClaimTemplates=claims_of("2Gi")), stored) == [path]
+    assert fields(united_of(kind), stored) == [path]
+    labels = {"name": "data", "labels": {"a": "b"}}
+    assert fields(united_of(kind, volumeClaimTemplates=claims_of("1Gi", metadata=labels)), stored) == [path]
+
+
+def test_the_selector_is_immutable_until_the_controller_reports_that_it_differs() -> None:
+    stored = united(subset(), kind=CLONE_SET)
+    selector = stored["spec"]["selector"]
+    changed = united(subset(), kind=CLONE_SET, selector={"matchLabels": {"app": "new"}})
+    same = united(subset(), kind=CLONE_SET, selector={**selector, "matchExpressions": []})
+    condition = {"type": "SelectorMismatch", "status": "True"}
+    assert fields(changed, stored) == ["spec.selector"]
+    assert fields(same, stored) == []
+    assert fields(stored, {**changed, "status": {"conditions": [condition]}}) == []
+    assert fields(stored, {**stored, "spec": {**stored["spec"], "selector": None}}) == []
+
+
+def test_an_error_of_the_stored_spec_does_not_block_other_changes() -> None:
+    """An autoscaler can scale subsets with 50% each to 3 replicas: the scale subresource has no admission."""
+    halves = [subset("a", replicas="50%"), subset("b", replicas="50%")]
+    stored = united(*halves, replicas=3)
+    labelled = {**stored, "metadata": {**stored["metadata"], "labels": {"team": "a"}}}
+    assert set(fields(stored)) == {SUBSETS}
+    assert fields(labelled, stored) == []
+    assert fields(united(*halves, replicas=3, revisionHistoryLimit=5), stored) == []
+    assert set(fields(united(*halves, replicas=5), stored)) == {SUBSETS}
+
+
+@pytest.mark.parametrize("template", [{}, None, {**template_of(DEPLOYMENT), **template_of(CLONE_SET)}])
+def test_an_unchanged_spec_is_not_validated_again(template: Document | None) -> None:
+    stored = united(subset("A_b"), template=template)
+    assert fields(stored) != []
+    assert fields(stored, stored) == []
 
 
 @pytest.mark.parametrize(

@@ -9,14 +9,14 @@ v1alpha1 and v1beta1 have the same fields, so both versions use the same reviews
 from typing import Final
 
 from pykruise.kinds.advancedcronjob.changes import record_change
-from pykruise.kinds.advancedcronjob.children import IMAGE_LIST_PULL_JOB
+from pykruise.kinds.advancedcronjob.children import IMAGE_LIST_PULL_JOB, has_same_meaning
 from pykruise.kinds.advancedcronjob.defaults import add_defaults
 from pykruise.kinds.advancedcronjob.snapshot import PARTS, read_spec
 from pykruise.kinds.advancedcronjob.types import ADVANCED_CRON_JOBS, AdvancedCronJobSpec
 from pykruise.kinds.advancedcronjob.validation import errors_of, warnings_of
 from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest, Reviewer
 from pykruise.kube.clock import Clock
-from pykruise.kube.documents import Document, get_path, is_same
+from pykruise.kube.documents import Document, get_path
 from pykruise.kube.errors import ErrorStatus
 from pykruise.kube.values.go_text import excerpt
 from pykruise.plans.review import AccessLookup
@@ -66,11 +66,11 @@ def build_validating_review(access: AccessLookup | None) -> Reviewer:
 
 
 def _has_new_pulls(request: AdmissionRequest) -> bool:
+    field = "imageListPullJobTemplate"
     new, old = (
-        get_path(entry or {}, "spec", "template", "imageListPullJobTemplate")
-        for entry in (request.object, request.old_object)
+        get_path(entry or {}, "spec", "template", field) for entry in (request.object, request.old_object)
     )
-    return new is not None and not is_same(new, old)
+    return new is not None and not has_same_meaning(field, new, old)
 
 
 validate_cronjob: Final[Reviewer] = _REVIEWS.build_validating_review(

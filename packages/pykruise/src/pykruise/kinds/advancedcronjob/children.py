@@ -13,10 +13,11 @@ from typing import Any, Final
 import msgspec
 
 from pykruise.kube.clock import Instant, format_time, parse_optional_time
-from pykruise.kube.documents import Document
+from pykruise.kube.documents import Document, get_path, is_same
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import JOBS, Resource
 from pykruise.pods.workload.derived_names import LONGEST_LABEL, LONGEST_NAME
+from pykruise.pods.workload.revisions import drop_zero_values, reduce_to_essence
 from pykruise.runtime.views import BY_CONTROLLER, Views
 
 SCHEDULED_AT: Final = "apps.kruise.io/scheduled-at"
@@ -31,6 +32,37 @@ TEMPLATES: Final[Mapping[str, Resource]] = {
     "broadcastJobTemplate": BROADCAST_JOB,
 }
 """Field of `spec.template` → resource of the children that are created from it. The first field that is set is used."""
+
+
+_WITH_PODS: Final = ("jobTemplate", "broadcastJobTemplate")
+"""Fields whose value contains a pod template."""
+_SELECTORS: Final = frozenset({"selector", "podSelector"})
+"""Fields in which `{}` selects everything."""
+
+
+def has_same_meaning(name: str, new: Any, old: Any) -> bool:
+    """Return whether two values of the field `name` of `spec.template` mean the same, whichever client wrote them."""
+    return is_same(new, old) or is_same(_convert_to_meaning(name, new), _convert_to_meaning(name, old))
+
+
+def _convert_to_meaning(name: str, template: Any) -> Any:
+    if not isinstance(template, Mapping):
+        return template
+    pod = get_path(template, "spec", "template")
+    if name not in _WITH_PODS or not isinstance(pod, Mapping):
+        return drop_zero_values(template, keep=_SELECTORS)
+    spec: Document = dict(template["spec"])
+    if get_path(spec, "failurePolicy", "restartLimit") == 0:
+        spec["failurePolicy"] = {**spec["failurePolicy"], "restartLimit": None}
+    meaning: Document = drop_zero_values({**template, "spec": spec}, keep=_SELECTORS)
+    return {**meaning, "spec": {**meaning.get("spec", {}), "template": _convert_pod_template(pod)}}
+
+
+def _convert_pod_template(template: Mapping[str, Any]) -> Mapping[str, Any]:
+    try:
+        return reduce_to_essence(template)
+    except (AttributeError, TypeError, ValueError):
+        return template  # a stored part of a wrong type: it is compared unchanged
 
 
 class Ending(StrEnum):

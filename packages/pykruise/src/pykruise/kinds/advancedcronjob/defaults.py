@@ -33,16 +33,16 @@ def add_defaults(
     stored = ((old or {}).get("spec") or {}).get("template")
     if template:
         is_new = not is_same(stored, template)
-        spec["template"] = _complete_template(template, complete=is_new and not settings.template_no_defaults)
+        spec["template"] = _complete_template(template, complete=is_new, settings=settings)
     return {**doc, "spec": spec}
 
 
-def _complete_template(template: Document, *, complete: bool) -> Document:
+def _complete_template(template: Document, *, complete: bool, settings: DefaultingSettings) -> Document:
     result = dict(template)
     for field in ("jobTemplate", "broadcastJobTemplate"):
         if pod := get_path(result, field, "spec", "template"):
             job = result[field]
-            spec = {**job["spec"], "template": add_pod_defaults(pod, complete=complete)}
+            spec = {**job["spec"], "template": add_pod_defaults(pod, complete=complete, settings=settings)}
             result[field] = {**job, "spec": spec}
     pulls = result.get("imageListPullJobTemplate")
     if pulls is not None:

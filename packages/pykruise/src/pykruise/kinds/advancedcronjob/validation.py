@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.kinds.advancedcronjob.children import TEMPLATES
+from pykruise.kinds.advancedcronjob.children import TEMPLATES, has_same_meaning
 from pykruise.kinds.advancedcronjob.defaults import add_defaults
 from pykruise.kinds.advancedcronjob.types import AdvancedCronJobSpec
 from pykruise.kube.clock import parse_time
@@ -58,7 +58,9 @@ def errors_of(
     """Return all field errors of a document whose typed spec is `spec`. `old` is the stored document on an update."""
     metadata = doc.get("metadata") or {}
     given: Mapping[str, Any] = doc["spec"]
-    errors = [*find_job_name_errors(metadata), *find_metadata_errors(metadata)]
+    errors = [*find_metadata_errors(metadata)]
+    if old is None:
+        errors = [*find_job_name_errors(metadata), *errors]
     if old is not None and is_same(given, old["spec"]):
         return errors
     errors += _find_schedule_errors(spec)
@@ -190,7 +192,7 @@ def _find_immutable_errors(new: Mapping[str, Any], old: Mapping[str, Any]) -> It
     template, stored = new.get("template") or {}, old.get("template") or {}
     parts = set(TEMPLATES) - ({_PULLS} if stored.get(_PULLS) is not None else set())
     if all(is_same(new.get(name), old.get(name)) for name in fields) and all(
-        is_same(template.get(name), stored.get(name)) for name in parts
+        has_same_meaning(name, template.get(name), stored.get(name)) for name in parts
     ):
         return
     allowed = ", ".join(f"'{field}'" for field in MUTABLE)

@@ -34,6 +34,5 @@ def add_defaults(
     if spec.get("template"):
         stored = ((old or {}).get("spec") or {}).get("template")
         is_new = not is_same(stored, spec["template"])
-        complete = is_new and not settings.template_no_defaults
-        spec["template"] = add_pod_defaults(spec["template"], complete=complete)
+        spec["template"] = add_pod_defaults(spec["template"], complete=is_new, settings=settings)
     return {**doc, "spec": spec}

@@ -17,7 +17,7 @@ from pykruise.kube.documents import Document
 from pykruise.kube.errors import Cause
 from pykruise.plans.pod_groups import find_gate_errors
 from pykruise.plans.review import RevisionLookup, managed_selector_of
-from pykruise.pods.template.defaults import WorkloadDefaulting
+from pykruise.pods.template.defaults import DefaultingSettings
 from pykruise.pods.template.typed_parts import TEMPLATES
 from pykruise.pods.workload.admission import SpecReviews
 
@@ -26,14 +26,14 @@ _REVIEWS: Final = SpecReviews[CloneSetSpec](
 )
 
 
-def build_mutating_review(settings: WorkloadDefaulting) -> Reviewer:
+def build_mutating_review(settings: DefaultingSettings) -> Reviewer:
     """Return the mutating review for these settings."""
     return _REVIEWS.build_mutating_review(
         lambda request, doc: add_defaults(doc, old=request.old_object, settings=settings)
     )
 
 
-mutate_cloneset: Final = build_mutating_review(WorkloadDefaulting())
+mutate_cloneset: Final = build_mutating_review(DefaultingSettings())
 """The mutating review with default settings."""
 
 

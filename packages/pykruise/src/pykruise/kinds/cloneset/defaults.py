@@ -13,17 +13,17 @@ from pykruise.kinds.cloneset.types import DEFAULT_MAX_UNAVAILABLE
 from pykruise.kube.documents import Document, drop_nulls, is_same
 from pykruise.pods.api import IN_PLACE_POLICIES, PodUpdatePolicy, UpdateType
 from pykruise.pods.template import defaults as template_defaults
-from pykruise.pods.template.defaults import WorkloadDefaulting
+from pykruise.pods.template.defaults import DefaultingSettings
 
 
 def add_defaults(
     doc: Mapping[str, Any],
     *,
     old: Mapping[str, Any] | None = None,
-    settings: WorkloadDefaulting | None = None,
+    settings: DefaultingSettings | None = None,
 ) -> Document:
     """Return the document with defaults. `old` is the stored object on an update, None on creation."""
-    settings = settings or WorkloadDefaulting()
+    settings = settings or DefaultingSettings()
     spec: Document = {"replicas": 1, "revisionHistoryLimit": 10, **drop_nulls(doc.get("spec"))}
     if not settings.template_no_defaults:
         spec = _with_template_defaults(spec, (old or {}).get("spec") or {}, settings)
@@ -32,7 +32,7 @@ def add_defaults(
 
 
 def _with_template_defaults(
-    spec: Document, stored: Mapping[str, Any], settings: WorkloadDefaulting
+    spec: Document, stored: Mapping[str, Any], settings: DefaultingSettings
 ) -> Document:
     template = spec.get("template")
     if isinstance(template, Mapping) and not is_same(stored.get("template"), template):

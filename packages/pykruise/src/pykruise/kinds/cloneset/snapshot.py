@@ -29,7 +29,7 @@ from pykruise.pods.images.pull_jobs import PullJobView
 from pykruise.pods.in_place import GateSettings
 from pykruise.pods.in_place import InPlaceSettings as InPlaceSettings
 from pykruise.pods.settings import FromFlag, OnGate
-from pykruise.pods.template.defaults import WorkloadDefaulting
+from pykruise.pods.template.defaults import DefaultingSettings
 from pykruise.pods.template.typed_parts import TEMPLATES
 from pykruise.pods.view.names import IdSource, format_pod_name
 from pykruise.pods.view.nodes import NodeView
@@ -84,7 +84,7 @@ class CloneSetSettings(GateSettings, frozen=True, kw_only=True):
     pod_groups: Annotated[bool, OnGate("PodGroups")] = False
     """Whether pods can be started as a group by Kubernetes' scheduler."""
 
-    defaulting: WorkloadDefaulting = WorkloadDefaulting()
+    defaulting: DefaultingSettings = DefaultingSettings()
 
     @property
     def in_place(self) -> InPlaceSettings:

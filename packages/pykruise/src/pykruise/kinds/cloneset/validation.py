@@ -25,7 +25,7 @@ from pykruise.plans.stored_values import to_document
 from pykruise.pods.api import InPlaceUpdateStrategy, PodUpdatePolicy, UpdateType
 from pykruise.pods.lifecycle.ordering import MOST_WEIGHTS
 from pykruise.pods.template.config_content import find_follow_errors
-from pykruise.pods.template.defaults import WorkloadDefaulting
+from pykruise.pods.template.defaults import DefaultingSettings
 from pykruise.pods.workload.claims import read_template_name
 from pykruise.pods.workload.options import (
     EVICTION_SURGE,
@@ -247,7 +247,7 @@ def _is_whole_number(value: int | str) -> bool:
 def find_stored_errors(spec: CloneSetSpec) -> list[Cause]:
     """Find the errors of a stored spec, after adding defaults. Rules that only apply to new objects are not checked."""
     doc = to_document(spec)
-    doc = add_defaults(doc, old=doc, settings=WorkloadDefaulting())
+    doc = add_defaults(doc, old=doc, settings=DefaultingSettings())
     read = msgspec.convert(doc["spec"], CloneSetSpec)
     # maxUnavailable 0 with maxSurge 0 is valid with 0 replicas, and `kubectl scale` does not call this webhook. So both
     # can be stored with more replicas, and the status reports that updates wait.

@@ -60,22 +60,20 @@ _HOST_NETWORK_TOLERATION: Final = (f"{_NODE}/network-unavailable", NO_SCHEDULE)
 def list_daemon_tolerations(pod_spec: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the tolerations of the template and the tolerations that every daemon pod has, without duplicates.
 
-    Kubernetes' DaemonSet controller adds the same tolerations, for taints of nodes that accept no other pods.
+    Kubernetes' DaemonSet controller adds the same tolerations, for taints of nodes that accept no other pods. A
+    toleration of the template with tolerationSeconds is replaced by the unlimited one.
     """
-    tolerations = list(pod_spec.get("tolerations") or ())
-    wanted = list(_DAEMON_TOLERATIONS)
-    if pod_spec.get("hostNetwork"):
-        wanted.append(_HOST_NETWORK_TOLERATION)
-    have = {
-        (item.get("key"), item.get("effect"))
-        for item in tolerations
-        if item.get("operator") == "Exists" and not item.get("value")
-    }
-    return tolerations + [
-        {"key": key, "operator": "Exists", "effect": effect}
-        for key, effect in wanted
-        if (key, effect) not in have
-    ]
+    keys = [*_DAEMON_TOLERATIONS, *([_HOST_NETWORK_TOLERATION] if pod_spec.get("hostNetwork") else ())]
+    wanted = {(key, effect): {"key": key, "operator": "Exists", "effect": effect} for key, effect in keys}
+    tolerations: list[dict[str, Any]] = []
+    replaced = set()
+    for item in pod_spec.get("tolerations") or ():
+        pair = (item.get("key"), item.get("effect"))
+        if pair in wanted and item.get("operator") == "Exists" and not item.get("value"):
+            replaced.add(pair)
+            item = wanted[pair]
+        tolerations.append(item)
+    return tolerations + [item for pair, item in wanted.items() if pair not in replaced]
 
 
 class DaemonSetPlacement(NodeRequirements, frozen=True, kw_only=True):

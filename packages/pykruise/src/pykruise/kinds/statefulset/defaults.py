@@ -14,10 +14,10 @@ from pykruise.kube.documents import Document, drop_nulls, is_same
 from pykruise.pods.api import PodUpdatePolicy, UpdateType
 from pykruise.pods.settings import OnGate
 from pykruise.pods.template import defaults as template_defaults
-from pykruise.pods.template.defaults import WorkloadDefaulting
+from pykruise.pods.template.defaults import DefaultingSettings
 
 
-class StatefulSetDefaultingSettings(WorkloadDefaulting, frozen=True, kw_only=True):
+class StatefulSetDefaultingSettings(DefaultingSettings, frozen=True, kw_only=True):
     """Feature gates that change defaulting."""
 
     auto_delete_claims: Annotated[bool, OnGate("StatefulSetAutoDeletePVC")] = True

@@ -33,21 +33,21 @@ def add_defaults(
     template = spec.get("template")
     stored = ((old or {}).get("spec") or {}).get("template")
     if template and not is_same(stored, template) and not settings.template_no_defaults:
-        spec["template"] = _fill_template_defaults(template)
+        spec["template"] = _fill_template_defaults(template, host_ports=settings.host_network_ports)
     topology = spec.get("topology")
     if isinstance(topology, Mapping) and topology.get("subsets"):
         spec["topology"] = {**topology, "subsets": _fill_subset_defaults(topology["subsets"])}
     return {**doc, "spec": spec}
 
 
-def _fill_template_defaults(template: Mapping[str, Any]) -> Document:
+def _fill_template_defaults(template: Mapping[str, Any], *, host_ports: bool) -> Document:
     result = dict(template)
     given = result.get(STATEFUL_SET)
     if not isinstance(given, Mapping) or not isinstance(inner := given.get("spec"), Mapping):
         return result
     spec = dict(inner)
     if isinstance(spec.get("template"), Mapping):
-        spec["template"] = template_defaults.add_defaults(spec["template"])
+        spec["template"] = template_defaults.add_defaults(spec["template"], host_ports=host_ports)
     if spec.get("volumeClaimTemplates"):
         spec["volumeClaimTemplates"] = [
             template_defaults.add_claim_defaults(claim) for claim in spec["volumeClaimTemplates"]

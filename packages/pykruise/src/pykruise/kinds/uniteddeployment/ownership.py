@@ -1,22 +1,24 @@
 """Ownership of workloads: the workload of each subset, and those that are adopted, released or unwanted.
 
 UnitedSnapshot ──▶ ownership_of() ──▶ WorkloadOwnership        plan_adoption(), release() ──▶ stages of a plan
+               └─▶ find_mismatch() ──▶ a selector that was changed without admission: nothing may be changed
 
 Pure. Only workloads in the UnitedDeployment's namespace are considered, and only those with a subset label are adopted.
 When a subset has two workloads, the older workload is kept.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
 
 from pykruise.kinds.uniteddeployment.snapshot import ReadableUnitedDeployment, ReadableUnitedView
 from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS
-from pykruise.kinds.uniteddeployment.workloads import SubsetWorkload, type_of
+from pykruise.kinds.uniteddeployment.workloads import SUBSET_LABEL, SubsetWorkload, type_of
 from pykruise.kube.documents import Document
 from pykruise.plans.ownership import adopter_of, check_still_there
 from pykruise.plans.purposes import Purpose
+from pykruise.pods.workload.selector_guard import Mismatch, encode_selector
 from pykruise.pods.workload.views import selector_of
 from pykruise.runtime.actions import patch_object
 from pykruise.runtime.plan import Chain, Note, Stage, Step
@@ -76,6 +78,33 @@ def ownership_of(snapshot: ReadableUnitedDeployment) -> WorkloadOwnership:
         released=released,
         notes=notes,
     )
+
+
+def find_mismatch(snapshot: ReadableUnitedDeployment) -> Mismatch | None:
+    """Return the mismatch if spec.selector was changed without admission: it matches none of the workloads, and a
+    workload was created with another selector, which workloads never change.
+
+    If only labels of workloads were changed, the workloads still have the selector, and they are released.
+    """
+    selector = selector_of(snapshot.united.spec.selector)
+    workloads = [workload for workload in snapshot.workloads if not workload.is_deleting]
+    if selector is None or any(selector.matches(workload.labels) for workload in workloads):
+        return None
+    stored = encode_selector(msgspec.to_builtins(snapshot.united.spec.selector))
+    for workload in workloads:
+        managed = _read_selector(workload)
+        if managed is not None and managed != stored:
+            return Mismatch(managed=managed, stored=stored)
+    return None
+
+
+def _read_selector(workload: SubsetWorkload) -> str | None:
+    """Read the selector of the UnitedDeployment from that of the workload, which also contains the subset label."""
+    own = workload.spec.get("selector")
+    if not isinstance(own, Mapping):
+        return None
+    labels = {name: value for name, value in (own.get("matchLabels") or {}).items() if name != SUBSET_LABEL}
+    return encode_selector({**own, "matchLabels": labels})
 
 
 def _note_missing_subset(workload: SubsetWorkload) -> Note:

@@ -15,7 +15,7 @@ import msgspec
 
 from pykruise.kinds.uniteddeployment.allocation import AllocationError, Mode
 from pykruise.kinds.uniteddeployment.changes import Changes, change_workloads, partition_of
-from pykruise.kinds.uniteddeployment.ownership import plan_adoption, release
+from pykruise.kinds.uniteddeployment.ownership import find_mismatch, plan_adoption, release
 from pykruise.kinds.uniteddeployment.schedulability import passed_over_of, schedulable_of
 from pykruise.kinds.uniteddeployment.snapshot import ReadableUnitedDeployment, UnitedSnapshot, is_readable
 from pykruise.kinds.uniteddeployment.status import (
@@ -25,6 +25,7 @@ from pykruise.kinds.uniteddeployment.status import (
     Conditions,
     StatusInputs,
     set_condition,
+    set_mismatch,
     set_updated,
     status_of,
 )
@@ -43,7 +44,8 @@ from pykruise.kube.values.counts import format_count
 from pykruise.plans.ownership import adopt_used, delete_revision, plan_revisions
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.stored_values import make_refused_plan
-from pykruise.pods.reasons import Code
+from pykruise.pods.reasons import CODES, Code
+from pykruise.pods.workload.selector_guard import LOOK_AGAIN_S, SELECTOR_MISMATCH, Mismatch
 from pykruise.pods.workload.waiting import condition_of
 from pykruise.runtime.execute import Failure
 from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
@@ -65,6 +67,8 @@ def plan_united(snapshot: UnitedSnapshot) -> Plan:
         return make_refused_plan(snapshot.refused or [snapshot.united.problem])
     if not united.template:
         return make_refused_plan(["spec.template: exactly one of the templates must be set"])
+    if (mismatch := find_mismatch(snapshot)) is not None:
+        return _plan_guarded(snapshot, mismatch)
     if not snapshot.is_served:
         kind = type_of(united.template)
         message = f"the API server does not serve {kind}: its CRD is not installed"
@@ -104,6 +108,20 @@ _CONDITIONS: Final[Mapping[str, str]] = {
     Purpose.GROW_WORKLOADS: SUBSETS_UPDATED,
 }
 """Type of the condition that reports the failure of a stage."""
+
+
+def _plan_guarded(snapshot: ReadableUnitedDeployment, mismatch: Mismatch) -> Plan:
+    """Return the plan while the selector differs from that of the workloads: it only reports this."""
+    united = snapshot.united
+    message = mismatch.format_message(UNITED_DEPLOYMENTS.kind)
+    conditions = set_mismatch(united.status.conditions or (), message, now=snapshot.now)
+    document = _build_document(msgspec.structs.replace(united.status, conditions=list(conditions)))
+    return Plan(
+        status=None if document == united.stored_status else document,
+        waiting=Reason(Code.SELECTOR_CHANGED, message, CODES[Code.SELECTOR_CHANGED].helps),
+        notes=(Note(reason=SELECTOR_MISMATCH, message=message, warning=True, again_after_s=LOOK_AGAIN_S),),
+        requeue_after_s=LOOK_AGAIN_S,
+    )
 
 
 def _plan_readable(snapshot: ReadableUnitedDeployment) -> Plan:

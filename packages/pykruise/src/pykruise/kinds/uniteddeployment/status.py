@@ -21,6 +21,7 @@ from pykruise.kinds.uniteddeployment.workloads import RESERVED_LABEL, REVISION_L
 from pykruise.kube.clock import Instant, format_time, parse_time
 from pykruise.kube.schemas.types import PlainCondition
 from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.workload.selector_guard import SELECTOR_CHANGED, SELECTOR_MISMATCH
 from pykruise.pods.workload.views import selector_of
 from pykruise.pods.workload.waiting import condition_of, drop_conditions
 
@@ -178,6 +179,24 @@ def set_updated(conditions: Conditions, *, current: str, target: str, now: Insta
     kept = old.last_transition_time if old is not None and old.status == status == "True" else None
     return _write_condition(
         conditions, UPDATED, status=status, reason=reason, message=message, since=kept or format_time(now)
+    )
+
+
+def set_mismatch(conditions: Conditions, message: str, *, now: Instant) -> Conditions:
+    """Set the condition that reports a selector that was changed without admission."""
+    old = condition_of(conditions, SELECTOR_MISMATCH)
+    if old is not None and old.status == "True" and old.message == message:
+        return conditions
+    since = (old.last_transition_time if old is not None and old.status == "True" else None) or format_time(
+        now
+    )
+    return _write_condition(
+        conditions,
+        SELECTOR_MISMATCH,
+        status="True",
+        reason=SELECTOR_CHANGED,
+        message=message,
+        since=since,
     )
 
 

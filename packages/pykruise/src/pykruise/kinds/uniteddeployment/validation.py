@@ -32,7 +32,7 @@ from pykruise.kinds.uniteddeployment.workloads import (
     STATEFUL_SET,
     TEMPLATES,
 )
-from pykruise.kube.documents import Document, drop_nulls, get_path, is_same, labels_of
+from pykruise.kube.documents import Document, get_path, is_same, labels_of
 from pykruise.kube.errors import Cause
 from pykruise.kube.pod_rules.field_errors import (
     drop_stored_errors,
@@ -43,7 +43,12 @@ from pykruise.kube.pod_rules.field_errors import (
     make_not_supported_error,
     make_required_error,
 )
-from pykruise.kube.pod_rules.field_rules import check_not_negative
+from pykruise.kube.pod_rules.field_rules import (
+    check_at_most_100_percent,
+    check_int_or_percent,
+    check_not_negative,
+    read_int_or_percent,
+)
 from pykruise.kube.pod_rules.names import is_dns1123_label
 from pykruise.kube.values.selectors import Selector, SelectorError, parse_selector
 from pykruise.plans.stored_values import to_document
@@ -62,6 +67,8 @@ from pykruise.pods.workload.options import (
     Option,
     find_option_errors,
 )
+from pykruise.pods.workload.revisions import drop_zero_values, reduce_claim_to_essence
+from pykruise.pods.workload.selector_guard import encode_selector, is_guarded
 from pykruise.pods.workload.validation import find_metadata_errors, find_selector_errors
 
 SUBSETS: Final = "spec.topology.subsets"
@@ -98,17 +105,31 @@ def errors_of(
     """Find the field errors of a document whose spec was parsed as `spec`. `old`: the stored document on an update."""
     given: Mapping[str, Any] = doc.get("spec") or {}
     errors = list(find_metadata_errors(doc.get("metadata") or {}))  # rule 1
-    errors += check_not_negative(spec.replicas, "spec.replicas")  # rule 2
+    if old is None:
+        return [*errors, *_find_spec_errors(given, spec)]
+    before: Mapping[str, Any] = old.get("spec") or {}
+    if is_same(given, before):
+        return errors
+    stored, _ = read_spec({"selector": {}, **before})
+    known = [] if stored is None else [stored]
+    errors += drop_stored_errors(
+        _find_spec_errors(given, spec),
+        lambda: [error for item in known for error in _find_spec_errors(before, item)],
+    )
+    errors += (error for item in known for error in _find_update_errors(spec, item))
+    if before.get("selector") and not is_guarded(get_path(old, "status", "conditions", default=())):
+        errors += (error for item in known for error in _find_selector_change_errors(spec, item))
+    return errors
+
+
+def _find_spec_errors(given: Mapping[str, Any], spec: UnitedDeploymentSpec) -> list[Cause]:
+    errors = list(check_not_negative(spec.replicas, "spec.replicas"))  # rule 2
     errors += find_selector_errors({"selector": given.get("selector")}, kind="uniteddeployment")  # rule 3
     errors += _find_workload_template_errors(spec)  # rules 4 to 11
     errors += _find_allocation_errors(spec)  # rules 12 to 17
     errors += _find_subsets_errors(spec)  # rules 18 to 23
     errors += _find_strategy_errors(spec)  # rules 24 and 25
-    errors += drop_stored_errors(
-        [*_find_key_errors(given)], lambda: _find_key_errors((old or {}).get("spec") or {})
-    )
-    if old is not None:
-        errors += _find_update_errors(spec, old.get("spec") or {})
+    errors += _find_key_errors(given)
     return errors
 
 
@@ -176,28 +197,51 @@ def _find_match_errors(selector: Selector | None, holder: Mapping[str, Any], pat
 
 
 def _find_template_strategy_errors(name: str, spec: Mapping[str, Any], path: str) -> Iterator[Cause]:
-    """Yield the errors of rules 8 and 9. An absent field has the default of its kind."""
+    """Yield the errors of rules 8 and 9. A partition is an error only under an explicit type RollingUpdate, as in
+    OpenKruise; for other fields, an absent field has the default of its kind.
+    """
     if name == DEPLOYMENT:
         return
     strategy = spec.get("updateStrategy") or {}
     kind = strategy.get("type") or "RollingUpdate"
     block = strategy.get("rollingUpdate") or {}
-    if kind == "RollingUpdate" and block.get("partition") is not None:
+    if strategy.get("type") == "RollingUpdate" and block.get("partition") is not None:
         detail = "must not be set: spec.updateStrategy.manualUpdate.partitions sets this partition"
         yield make_invalid_error(f"{path}.updateStrategy.rollingUpdate.partition", block["partition"], detail)
     if name != STATEFUL_SET:
         return
     if kind not in ("RollingUpdate", "OnDelete"):
         yield make_invalid_error(f"{path}.updateStrategy", strategy, "must be 'RollingUpdate' or 'OnDelete'")
+    elif kind == "RollingUpdate":
+        yield from _find_unavailable_errors(
+            block.get("maxUnavailable"), f"{path}.updateStrategy.rollingUpdate.maxUnavailable"
+        )
+    elif strategy.get("rollingUpdate") is not None:
+        detail = "only allowed for updateStrategy 'RollingUpdate'"
+        yield make_invalid_error(f"{path}.updateStrategy.rollingUpdate", block, detail)
     policy = spec.get("podManagementPolicy") or "OrderedReady"
     if policy not in ("OrderedReady", "Parallel"):
         yield make_invalid_error(
             f"{path}.podManagementPolicy", policy, "must be 'OrderedReady' or 'Parallel'"
         )
-    for field in ("minReadySeconds", "revisionHistoryLimit"):
-        value = spec.get(field)
+    retention = spec.get("persistentVolumeClaimRetentionPolicy") or {}
+    for field in ("whenDeleted", "whenScaled"):
+        if retention.get(field) not in (None, "", "Retain", "Delete"):
+            where = f"{path}.persistentVolumeClaimRetentionPolicy.{field}"
+            yield make_not_supported_error(where, retention[field], ["Retain", "Delete"])
+    for field in ("minReadySeconds", "revisionHistoryLimit", "ordinals.start"):
+        value = get_path(spec, *field.split("."))
         if isinstance(value, int):
             yield from check_not_negative(value, f"{path}.{field}")
+
+
+def _find_unavailable_errors(value: Any, path: str) -> Iterator[Cause]:
+    if not isinstance(value, (int, str)):
+        return
+    yield from check_int_or_percent(value, path)
+    if read_int_or_percent(value) == 0:
+        yield make_invalid_error(path, value, "cannot be 0")
+    yield from check_at_most_100_percent(value, path)
 
 
 def _find_pod_errors(template: Mapping[str, Any], path: str) -> Iterator[Cause]:
@@ -326,10 +370,16 @@ def _find_strategy_errors(spec: UnitedDeploymentSpec) -> Iterator[Cause]:
 # ── updates ──────────────────────────────────────────────────────────────
 
 
-def _find_update_errors(spec: UnitedDeploymentSpec, old: Mapping[str, Any]) -> Iterator[Cause]:
-    stored, _ = read_spec({"selector": {}, **old})
-    if stored is None:
-        return
+def _find_selector_change_errors(spec: UnitedDeploymentSpec, stored: UnitedDeploymentSpec) -> Iterator[Cause]:
+    """Yield an error if the selector changed: the controller would orphan all workloads and create them again. The
+    selector can be corrected while the controller reports that it differs from that of the workloads.
+    """
+    new, old = (encode_selector(msgspec.to_builtins(item.selector)) for item in (spec, stored))
+    if new != old:
+        yield make_forbidden_error("spec.selector", "cannot be changed")
+
+
+def _find_update_errors(spec: UnitedDeploymentSpec, stored: UnitedDeploymentSpec) -> Iterator[Cause]:
     templates, before = list_given_templates(spec), list_given_templates(stored)
     for name, mutable in _MUTABLE.items():
         if name in templates and name in before:
@@ -341,9 +391,11 @@ def _find_update_errors(spec: UnitedDeploymentSpec, old: Mapping[str, Any]) -> I
             continue
         for field, new, stayed in (
             ("nodeSelectorTerm", subset.node_selector_term, was.node_selector_term),
-            ("tolerations", subset.tolerations or None, was.tolerations or None),
+            ("tolerations", subset.tolerations, was.tolerations),
         ):
-            if new != stayed:
+            if not is_same(
+                drop_zero_values(_to_json(new)) or None, drop_zero_values(_to_json(stayed)) or None
+            ):
                 detail = "cannot be changed; remove the subset, and add a subset with another name"
                 yield make_forbidden_error(f"{SUBSETS}[{index}].{field}", detail)
 
@@ -351,7 +403,7 @@ def _find_update_errors(spec: UnitedDeploymentSpec, old: Mapping[str, Any]) -> I
 def _find_immutable_errors(
     name: str, new: Mapping[str, Any], old: Mapping[str, Any], mutable: Sequence[str]
 ) -> Iterator[Cause]:
-    after, before = (_fill_defaults(entry["spec"]) for entry in (new, old))
+    after, before = (_convert_to_meaning(entry["spec"]) for entry in (new, old))
     fields = {*after, *before} - {*mutable, "selector"}
     if any(not is_same(after.get(field), before.get(field)) for field in fields):
         allowed = ", ".join(f"'{field}'" for field in mutable)
@@ -359,9 +411,10 @@ def _find_immutable_errors(
         yield make_forbidden_error(f"spec.template.{name}.spec", detail)
 
 
-def _fill_defaults(spec: Mapping[str, Any]) -> Document:
-    """Return the spec without empty fields and with defaults for absent ones."""
-    said = {field: value for field, value in drop_nulls(spec).items() if value not in ("", [], {})}
+def _convert_to_meaning(spec: Mapping[str, Any]) -> Document:
+    """Return the spec without empty fields, with defaults, and with claims in one form, whichever client wrote it."""
+    claims = [reduce_claim_to_essence(claim) for claim in spec.get("volumeClaimTemplates") or ()]
+    said: Document = drop_zero_values({**spec, "volumeClaimTemplates": claims})
     return {"podManagementPolicy": "OrderedReady", **said}
 
 
@@ -369,8 +422,13 @@ def _fill_defaults(spec: Mapping[str, Any]) -> Document:
 
 
 def warnings_of(spec: UnitedDeploymentSpec) -> list[str]:
-    """Warnings about specs that are admitted although no workload or no pod can be created from them."""
-    ((name, template),) = list_given_templates(spec).items()
+    """Warnings about specs that are admitted although no workload or no pod can be created from them. `spec` can have
+    errors: an unchanged stored spec is not validated again.
+    """
+    templates = list_given_templates(spec)
+    if len(templates) != 1:
+        return []  # an unchanged stored spec, which is not validated again
+    ((name, template),) = templates.items()
     path = f"spec.template.{name}.spec.template"
     inner: Mapping[str, Any] = template["spec"]
     pod = inner.get("template") or {}

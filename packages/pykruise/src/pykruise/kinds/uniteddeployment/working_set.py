@@ -33,6 +33,8 @@ from pykruise.kinds.uniteddeployment.types import (
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
 from pykruise.pods.workload.revisions import UpdateChoice, build_revision_body, choose_update
+from pykruise.pods.workload.selector_guard import SELECTOR_MISMATCH
+from pykruise.pods.workload.waiting import drop_conditions
 
 
 class UnitedDeploymentWorkingSet(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,7 +82,10 @@ def build_working_set(snapshot: ReadableUnitedDeployment) -> UnitedDeploymentWor
     choice = _choose_revision(snapshot, templates)
     target = choice.revision.name
     conditions = set_updated(
-        status.conditions or (), current=status.current_revision or target, target=target, now=snapshot.now
+        drop_conditions(status.conditions or (), SELECTOR_MISMATCH),
+        current=status.current_revision or target,
+        target=target,
+        now=snapshot.now,
     )
     return UnitedDeploymentWorkingSet(
         snapshot=snapshot,

@@ -13,6 +13,7 @@ from pykruise.kube.documents import Document
 from pykruise.kube.errors import Cause
 from pykruise.kube.pod_rules.field_errors import make_invalid_error
 from pykruise.pods.template import defaults as template_defaults
+from pykruise.pods.template.defaults import DefaultingSettings
 
 LONGEST_NAME: Final = 63
 _NAME: Final = re.compile(r"[a-zA-Z0-9-]+", re.ASCII)
@@ -27,9 +28,15 @@ def find_job_name_errors(metadata: Mapping[str, Any]) -> Iterator[Cause]:
         yield make_invalid_error("metadata.name", name, f"must be no more than {LONGEST_NAME} characters")
 
 
-def add_pod_defaults(template: Mapping[str, Any], *, complete: bool) -> Document:
-    """Template of pods that run to completion: restart policy OnFailure and, with `complete`, all other defaults."""
+def add_pod_defaults(
+    template: Mapping[str, Any], *, complete: bool, settings: DefaultingSettings
+) -> Document:
+    """Template of pods that run to completion: restart policy OnFailure and, with `complete`, all other defaults, if
+    the settings do not prevent them.
+    """
     spec: Document = dict(template.get("spec") or {})
     spec["restartPolicy"] = spec.get("restartPolicy") or "OnFailure"
     defaults = {**template, "spec": spec}
-    return template_defaults.add_defaults(defaults) if complete else defaults
+    if not complete or settings.template_no_defaults:
+        return defaults
+    return template_defaults.add_defaults(defaults, host_ports=settings.host_network_ports)

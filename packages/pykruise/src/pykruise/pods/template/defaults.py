@@ -21,11 +21,6 @@ class DefaultingSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     template_no_defaults: Annotated[bool, OnGate("TemplateNoDefaults")] = False
     """Whether templates are stored without defaults."""
-
-
-class WorkloadDefaulting(DefaultingSettings, frozen=True, kw_only=True):
-    """Feature gates that change defaults, for kinds with pods that serve."""
-
     host_network_ports: Annotated[bool, OnGate("DefaultHostNetworkHostPortsInPodTemplates")] = False
     """Whether hostPort is set in templates with hostNetwork."""
 

@@ -235,6 +235,12 @@ def _with_defaults(template: Mapping[str, Any]) -> Mapping[str, Any]:
         return template  # a stored part of a wrong type: its readers report it, and here it is compared unchanged
 
 
+def reduce_claim_to_essence(claim: Any) -> Any:
+    """The meaning of a volumeClaimTemplate: with all defaults, and without a status, which has no effect."""
+    essence = _to_essence(to_typed_claim(claim))
+    return {**essence, "status": None} if isinstance(essence, dict) else essence
+
+
 def to_typed_claim(claim: Any) -> Any:
     """A volumeClaimTemplate in the form of a typed Go client."""
     if not isinstance(claim, Mapping):
@@ -244,6 +250,23 @@ def to_typed_claim(claim: Any) -> Any:
     spec: Document = dict(result.get("spec") or {})
     result["spec"] = {**spec, "resources": spec.get("resources") or {}}
     result["status"] = result.get("status") or {}
+    return result
+
+
+def drop_zero_values(value: Any, *, keep: Collection[str] = ()) -> Any:
+    """Drop nulls, `false` and empty texts, lists and objects at every depth: most fields of typed Go clients do not
+    distinguish them from absence. An empty value of a field in `keep` is not dropped.
+    """
+    if isinstance(value, list):
+        return [drop_zero_values(item, keep=keep) for item in value]
+    if not isinstance(value, Mapping):
+        return value
+    result: Document = {}
+    for name, item in value.items():
+        reduced = item if name in _TEXT_MAPS else drop_zero_values(item, keep=keep)
+        if reduced is None or reduced is False or (reduced in ("", [], {}) and name not in keep):
+            continue
+        result[name] = reduced
     return result
 
 

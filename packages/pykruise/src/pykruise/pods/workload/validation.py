@@ -31,6 +31,7 @@ from pykruise.pods.api import PriorityStrategy, ScatterTerm
 from pykruise.pods.template.metadata import read_pod_labels
 from pykruise.pods.template.validation import find_labels_errors, find_template_errors
 from pykruise.pods.workload.claims import read_template_name
+from pykruise.pods.workload.revisions import drop_zero_values
 from pykruise.pods.workload.selector_guard import encode_selector, is_guarded
 
 
@@ -166,14 +167,8 @@ def _is_selector(selector: Any, managed: Mapping[str, Any]) -> bool:
 
 def _has_same_meaning(field: str, new: Any, old: Any) -> bool:
     if field == "selector":
-        new, old = _drop_empty_parts(new), _drop_empty_parts(old)
+        new, old = drop_zero_values(new), drop_zero_values(old)
     return is_same(new, old)
-
-
-def _drop_empty_parts(selector: Any) -> Any:
-    if not isinstance(selector, Mapping):
-        return selector
-    return {name: value for name, value in selector.items() if value}
 
 
 def find_priority_errors(strategy: PriorityStrategy | None, field: str) -> Iterator[Cause]:
