@@ -113,7 +113,7 @@ def test_values_reach_the_manager() -> None:
     )
     only = container(documents)
     environ = {variable["name"]: variable["value"] for variable in only["env"] if "value" in variable}
-    settings = parse(only["args"][1:], environ=environ).settings
+    settings = parse(only["args"], environ=environ).settings
     assert only["image"] == "example/manager:x"
     assert settings.read_kind_settings(CLONE_SET).short_hash
     assert settings.log.format == "json"

@@ -84,10 +84,10 @@ def test_the_flags_in_the_deployment_parse_to_the_requested_settings() -> None:
         namespace="here", gates=Gates.of(CloneSetShortHash=True, PodWebhook=False), feature_gates=text
     )
     # when
-    args = container(build_manifests(wanted))["args"]
-    settings = parse(args[1:], environ={"POD_NAMESPACE": "here"}).settings
+    only = container(build_manifests(wanted))
+    settings = parse(only["args"], environ={"POD_NAMESPACE": "here"}).settings
     # then
-    assert args[0] == "manager"
+    assert only["command"] == ["/manager"]
     assert settings.read_kind_settings(CLONE_SET).short_hash
     assert not settings.gates["PodWebhook"]
     assert settings.election.namespace == settings.own_namespace == "here"

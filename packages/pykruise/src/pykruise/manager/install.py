@@ -43,6 +43,11 @@ NON_ROOT = 65534
 CLIENTS_FOLDER = "/etc/kruise-webhook-clients"
 """Mount path of the CA certificate for API servers' client certificates."""
 
+WEBHOOK_PORT_NAME: Final = "webhook"
+"""Name of the webhooks' port. OpenKruise's kustomization gives the name `webhook-server` to port 9443. Server-side
+apply may keep that port, and API servers reject a container that has two ports with the same name.
+"""
+
 RUNS_IN = "pykruise.io/runs-in"
 """Annotation of the manager's Deployment: the program that runs the manager when no pod runs it (`pykruise up`)."""
 
@@ -302,13 +307,15 @@ def _build_manager_container(wanted: Installation) -> dict[str, Any]:
         "name": "manager",
         "image": wanted.image,
         "imagePullPolicy": "IfNotPresent",
-        "args": ["manager", *_build_manager_flags(wanted)],
+        # Server-side apply may keep the command of OpenKruise's Deployment, so this one is the same.
+        "command": ["/manager"],
+        "args": list(_build_manager_flags(wanted)),
         "env": [
             {"name": "POD_NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}},
             {"name": "WEBHOOK_PORT", "value": str(wanted.webhook_port)},
         ],
         "ports": [
-            {"name": "webhook-server", "containerPort": wanted.webhook_port, "protocol": "TCP"},
+            {"name": WEBHOOK_PORT_NAME, "containerPort": wanted.webhook_port, "protocol": "TCP"},
             {"name": "metrics", "containerPort": wanted.metrics_port, "protocol": "TCP"},
             {"name": "health", "containerPort": wanted.health_port, "protocol": "TCP"},
         ],
