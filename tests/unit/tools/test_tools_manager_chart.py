@@ -133,6 +133,12 @@ def test_values_reach_the_manager() -> None:
     }
 
 
+def test_without_critical_priority_classes_the_chart_has_no_quota() -> None:
+    without = render(CHART, manager={"priorityClassName": ""}, daemon={"priorityClassName": ""})
+    assert "ResourceQuota" in {doc["kind"] for doc in render(CHART)}
+    assert "ResourceQuota" not in {doc["kind"] for doc in without}
+
+
 def test_a_disabled_pod_webhook_is_not_registered() -> None:
     names = {entry["name"] for entry in webhooks(render(CHART, featureGates="PodWebhook=false"))}
     assert not names & {"mpod.kb.io", "vpod.kb.io", "vpodeviction.kb.io"}
