@@ -260,13 +260,13 @@ class WebhookServer:
         """Return the response of the request path's responder."""
         meter = self._meter
         if meter is None:
-            return await self._respond(request)
+            return await self._answer_path(request)
         clock = asyncio.get_running_loop().time
         # Also the status of a request whose client no longer waits: controller-runtime counts these requests as 200.
         began, status = clock(), 200
         meter.begin(request.path)
         try:
-            response = await self._respond(request)
+            response = await self._answer_path(request)
             status = response.status
             return response
         except Exception:
@@ -275,7 +275,7 @@ class WebhookServer:
         finally:
             meter.end(request.path, status, clock() - began)
 
-    async def _respond(self, request: WireRequest) -> Response:
+    async def _answer_path(self, request: WireRequest) -> Response:
         if request.path == _HEALTH:
             return Response(200, {}, b"")
         path = self._paths[request.path]
