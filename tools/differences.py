@@ -735,7 +735,7 @@ _MANAGER: Final = _differences_of(
         "cached values cannot be changed",
     ),
     (
-        "log files (`--log_dir`, …), `--vmodule`",
+        "log files, streams and buffers (`--log_dir`, `--log-text-split-stream`, …), `--vmodule`",
         "no effect: logs go to standard error",
         "containers' logs are collected there",
     ),

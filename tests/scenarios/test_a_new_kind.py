@@ -453,7 +453,7 @@ async def _selectors(client: Client) -> Any:
 
 def test_evictions_that_it_refused_are_counted_under_its_own_name() -> None:
     registry, metrics = CollectorRegistry(), WebhookMetrics()
-    metrics.register(registry, in_flight=lambda: 0, shed=lambda: 0)
+    metrics.register(registry, paths=(), shed=lambda: 0)
     metrics.prevent(
         PreventedDisruption(
             namespace="default", pod="deck-0", kind="Crew", name="deck", uid="u", owner=None, username="alice"

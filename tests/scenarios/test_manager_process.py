@@ -130,3 +130,13 @@ async def test_an_address_in_use_is_reported_in_one_line(tmp_path: Path) -> None
                 assert await process.process.wait() == 1
             await asyncio.sleep(0.1)
         assert f"127.0.0.1:{port}: cannot serve metrics" in json.loads(process.lines[-1])["msg"]
+
+
+async def test_without_the_address_of_thread_dumps_the_manager_works(tmp_path: Path) -> None:
+    async with world(tmp_path) as (_, kubeconfig):
+        server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        async with server, manager_process(kubeconfig, *HERE, f"--pprof-addr=127.0.0.1:{port}") as process:
+            await process.says(f"127.0.0.1:{port}: cannot serve thread dumps: .*address already in use")
+            await process.says("the controller starts")
+            assert (await process.get("probes", "/healthz"))[0] == 200

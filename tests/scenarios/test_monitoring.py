@@ -171,7 +171,7 @@ _OTHERS = {
 def _of_webhooks(metrics: WebhookMetrics) -> list[str]:
     """Names of series that exist as soon as a review has been answered."""
     return [
-        "controller_runtime_webhook_requests_total",
+        "pykruise_webhook_reviews_total",
         "controller_runtime_webhook_latency_seconds_bucket",
     ]
 

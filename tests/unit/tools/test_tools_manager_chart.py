@@ -113,7 +113,7 @@ def test_values_reach_the_manager() -> None:
     )
     only = container(documents)
     environ = {variable["name"]: variable["value"] for variable in only["env"] if "value" in variable}
-    settings = parse(only["args"][1:], environ=environ).settings
+    settings = parse(only["args"], environ=environ).settings
     assert only["image"] == "example/manager:x"
     assert settings.read_kind_settings(CLONE_SET).short_hash
     assert settings.log.format == "json"
@@ -131,6 +131,12 @@ def test_values_reach_the_manager() -> None:
         "here",
         "kruise-daemon-config",  # the secrets that agents may read
     }
+
+
+def test_without_critical_priority_classes_the_chart_has_no_quota() -> None:
+    without = render(CHART, manager={"priorityClassName": ""}, daemon={"priorityClassName": ""})
+    assert "ResourceQuota" in {doc["kind"] for doc in render(CHART)}
+    assert "ResourceQuota" not in {doc["kind"] for doc in without}
 
 
 def test_a_disabled_pod_webhook_is_not_registered() -> None:

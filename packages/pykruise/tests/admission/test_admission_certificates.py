@@ -76,6 +76,28 @@ def test_an_address_is_covered_as_an_address() -> None:
     assert problem(stored, host="10.0.0.5") == ""
 
 
+@pytest.mark.parametrize(
+    ("name", "is_covering"),
+    [
+        ("*.kruise-system.svc", True),
+        ("Kruise-Webhook-Service.kruise-system.SVC", True),
+        ("*.svc", False),
+        ("*", False),
+        ("kruise-*.kruise-system.svc", False),
+        ("*.other.svc", False),
+    ],
+)
+def test_a_wildcard_covers_one_label_and_case_does_not_count(name: str, is_covering: bool) -> None:
+    """The rule of Go's crypto/x509, with which OpenKruise and API servers check the certificate."""
+    authority = Authority()
+    certificate, key = authority.issue("x", hosts=(name,))
+    stored = Certificates(authority=authority.pem, authority_key=b"", key=key, certificate=certificate)
+    assert (problem(stored, at=time.time(), days=0.5) == "") == is_covering
+    assert problem(stored, at=time.time(), days=0.5, host="elsewhere") == (
+        "the certificate does not cover elsewhere"
+    )
+
+
 def test_a_long_name_fits() -> None:
     host = f"{'s' * 63}.{'n' * 63}.svc"
     assert problem(renew_certificates(FRESH, host=host, now=NOW), host=host) == ""

@@ -24,6 +24,7 @@ from pykruise.kube.webhooks.reviews import ReviewDispatcher
 from pykruise.kube.webhooks.server import (
     LongBodies,
     PostPath,
+    RequestMeter,
     WebhookLimits,
     WebhookServer,
     review_paths,
@@ -72,6 +73,7 @@ async def running(
     *,
     limits: WebhookLimits | None = None,
     client_authority: Path | None = None,
+    meter: RequestMeter | None = None,
 ) -> AsyncIterator[WebhookServer]:
     every = ResourceRule(groups=("*",), resources=("*/*",), operations=("*",))
     rule = ReviewRule(name="test", reviewer=reviewer, mutating=False, rules=(every,), path="/review")  # type: ignore[arg-type]
@@ -81,6 +83,7 @@ async def running(
         port=0,
         limits=limits,
         client_authority=client_authority,
+        meter=meter,
     )
     server.load_certificate(*pair(folder, "server"))
     await server.start()
@@ -121,6 +124,34 @@ async def test_the_server_reviews_and_answers_its_health_check(tmp_path: Path) -
         assert await reviews(session)
         async with session.get("/healthz") as answer:
             assert (answer.status, await answer.read()) == (200, b"")
+
+
+class Measured:
+    """A meter that keeps what it was told."""
+
+    def __init__(self) -> None:
+        self.began: list[str] = []
+        self.ended: list[tuple[str, int]] = []
+
+    def begin(self, path: str) -> None:
+        self.began.append(path)
+
+    def end(self, path: str, status: int, seconds: float) -> None:
+        assert seconds >= 0
+        self.ended.append((path, status))
+
+
+async def test_requests_of_every_path_are_measured(tmp_path: Path) -> None:
+    meter = Measured()
+    async with running(tmp_path, meter=meter) as server, client(server) as session:
+        assert await reviews(session)
+        async with session.get("/healthz") as answer:
+            await answer.read()
+        async with session.post("/convert", data=b"{}") as answer:
+            await answer.read()
+        assert server.paths == {"/review", "/convert", "/healthz"}
+    assert meter.began == ["/review", "/healthz", "/convert"]
+    assert meter.ended == [("/review", 200), ("/healthz", 200), ("/convert", 200)]
 
 
 @pytest.mark.parametrize(

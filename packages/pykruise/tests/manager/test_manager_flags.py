@@ -61,6 +61,10 @@ UPSTREAM = [
     "one_output",
     "add_dir_header",
     "log-flush-frequency",
+    "log-text-split-stream",
+    "log-text-info-buffer-size",
+    "log-json-split-stream",
+    "log-json-info-buffer-size",
     "kubeconfig",
 ]
 
@@ -103,6 +107,13 @@ def test_openkruises_defaults_apply_without_flags() -> None:
 )
 def test_a_value_of_a_flag_may_follow_in_each_form_with_one_or_two_dashes(argv: list[str]) -> None:
     assert settings(*argv).tuning.workers["cloneset"] == 7
+
+
+def test_a_number_may_follow_a_flag_of_one_letter_immediately() -> None:
+    """pflag parses `-v4` in this way."""
+    assert settings("-v4").log.verbosity == 4
+    with pytest.raises(FlagError, match="--verbos is not known; did you mean --verbose"):
+        settings("-verbos")
 
 
 def test_a_boolean_alone_is_true_and_takes_no_word_after_it() -> None:

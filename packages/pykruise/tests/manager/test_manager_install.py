@@ -10,6 +10,7 @@ from pykruise.kinds.cloneset.kind import KIND as CLONE_SET
 from pykruise.kinds.gates import Gates
 from pykruise.kube.documents import Document, get_path
 from pykruise.kube.schemas.releases import MINORS
+from pykruise.kube.values.quantities import parse_quantity
 from pykruise.kube.values.selectors import parse_selector
 from pykruise.kube.version import __version__
 from pykruise.manager.flags import parse
@@ -84,10 +85,10 @@ def test_the_flags_in_the_deployment_parse_to_the_requested_settings() -> None:
         namespace="here", gates=Gates.of(CloneSetShortHash=True, PodWebhook=False), feature_gates=text
     )
     # when
-    args = container(build_manifests(wanted))["args"]
-    settings = parse(args[1:], environ={"POD_NAMESPACE": "here"}).settings
+    only = container(build_manifests(wanted))
+    settings = parse(only["args"], environ={"POD_NAMESPACE": "here"}).settings
     # then
-    assert args[0] == "manager"
+    assert only["command"] == ["/manager"]
     assert settings.read_kind_settings(CLONE_SET).short_hash
     assert not settings.gates["PodWebhook"]
     assert settings.election.namespace == settings.own_namespace == "here"
@@ -244,6 +245,15 @@ def test_neither_manager_nor_agent_is_pushed_out_by_other_pods() -> None:
         for kind, name in (("Deployment", "kruise-controller-manager"), ("DaemonSet", "kruise-daemon"))
     }
     assert classes == {"Deployment": "system-cluster-critical", "DaemonSet": "system-node-critical"}
+
+
+def test_a_quota_permits_the_critical_priority_classes_where_only_such_namespaces_may_use_them() -> None:
+    """Clusters of GKE reject pods of these classes in a namespace without a quota that names the class."""
+    [quota] = [doc for doc in build_manifests(Installation()) if doc["kind"] == "ResourceQuota"]
+    [scope] = quota["spec"]["scopeSelector"]["matchExpressions"]
+    assert set(scope["values"]) == {"system-cluster-critical", "system-node-critical"}
+    assert (scope["scopeName"], scope["operator"]) == ("PriorityClass", "In")
+    assert parse_quantity(quota["spec"]["hard"]["pods"]) >= 10**9
 
 
 def test_the_agents_flags_are_understood() -> None:

@@ -114,9 +114,7 @@ WRONG: dict[str, tuple[str, str]] = {
 GROWING: dict[str, str] = {
     "KruiseReconcileErrors": series("controller_runtime_reconcile_errors_total", 0, controller="cloneset"),
     "KruiseMissingRights": series("pykruise_missing_rights_total", 0, method="PATCH", resource="pods"),
-    "KruiseWebhookErrors": series(
-        "controller_runtime_webhook_requests_total", 0, webhook="/mutate-pod", code="500"
-    ),
+    "KruiseWebhookErrors": series("pykruise_webhook_reviews_total", 0, webhook="/mutate-pod", code="500"),
 }
 """The counter, at 0, of each alert about a growing counter."""
 

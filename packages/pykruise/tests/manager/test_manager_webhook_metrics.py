@@ -19,21 +19,38 @@ def refused(kind: str, *, is_counted: bool = True) -> RefusedDeletion:
 
 def shown(metrics: WebhookMetrics) -> str:
     registry = CollectorRegistry()
-    metrics.register(registry, in_flight=lambda: 3, shed=lambda: 7)
+    metrics.register(registry, paths=("/mutate-pod", "/convert"), shed=lambda: 7)
     return generate_latest(registry).decode()
 
 
-def test_reviews_are_counted_by_path_and_code() -> None:
+def test_requests_are_counted_by_path_and_http_status() -> None:
     metrics = WebhookMetrics()
-    metrics.observe("/mutate-pod", 200, 0.003)
-    metrics.observe("/mutate-pod", 200, 0.1)
-    metrics.observe("/mutate-pod", 400, 0.001)
+    for _ in range(3):
+        metrics.begin("/mutate-pod")
+    metrics.end("/mutate-pod", 200, 0.003)
+    metrics.end("/mutate-pod", 429, 0.001)
     text = shown(metrics)
-    assert 'controller_runtime_webhook_requests_total{code="200",webhook="/mutate-pod"} 2.0' in text
-    assert 'controller_runtime_webhook_requests_total{code="400",webhook="/mutate-pod"} 1.0' in text
-    assert 'controller_runtime_webhook_latency_seconds_count{webhook="/mutate-pod"} 3.0' in text
-    assert "controller_runtime_webhook_requests_in_flight 3.0" in text
+    assert 'controller_runtime_webhook_requests_total{code="200",webhook="/mutate-pod"} 1.0' in text
+    assert 'controller_runtime_webhook_requests_total{code="429",webhook="/mutate-pod"} 1.0' in text
+    assert 'controller_runtime_webhook_latency_seconds_count{webhook="/mutate-pod"} 2.0' in text
+    assert 'controller_runtime_webhook_requests_in_flight{webhook="/mutate-pod"} 1.0' in text
     assert "pykruise_webhook_requests_shed 7.0" in text
+
+
+def test_the_usual_codes_of_every_path_begin_at_0() -> None:
+    text = shown(WebhookMetrics())
+    for code in ("200", "500"):
+        assert f'controller_runtime_webhook_requests_total{{code="{code}",webhook="/convert"}} 0.0' in text
+    assert 'controller_runtime_webhook_requests_in_flight{webhook="/convert"} 0.0' in text
+
+
+def test_reviews_are_counted_by_path_and_code_of_the_answer() -> None:
+    metrics = WebhookMetrics()
+    metrics.observe_review("/mutate-pod", 200, 0.003)
+    metrics.observe_review("/mutate-pod", 422, 0.001)
+    text = shown(metrics)
+    assert 'pykruise_webhook_reviews_total{code="200",webhook="/mutate-pod"} 1.0' in text
+    assert 'pykruise_webhook_reviews_total{code="422",webhook="/mutate-pod"} 1.0' in text
 
 
 def prevented(*, namespace: str = "shop", owner: str = "web") -> PreventedDisruption:

@@ -15,6 +15,7 @@ previous CA.
 
 import sys
 from collections.abc import Sequence
+from ipaddress import ip_address
 from typing import Final
 
 import msgspec
@@ -180,13 +181,24 @@ def _is_signed_by(certificate: x509.Certificate, authority: x509.Certificate) ->
 
 
 def _is_covered(certificate: x509.Certificate, host: str) -> bool:
+    """Whether clients accept the certificate for a host: a name or an IP address. The rule is that of Go's clients."""
     try:
-        subject_alternative_name = certificate.extensions.get_extension_for_class(
-            x509.SubjectAlternativeName
-        ).value
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
         return False
-    return all(name in subject_alternative_name for name in make_alternative_names([host]))
+    try:
+        return ip_address(host) in names.get_values_for_type(x509.IPAddress)
+    except ValueError:
+        return any(_is_name_of(pattern, host) for pattern in names.get_values_for_type(x509.DNSName))
+
+
+def _is_name_of(pattern: str, host: str) -> bool:
+    """Whether a DNS name in a certificate covers a host. `*` as the whole first label stands for any one label; upper
+    and lower case are equal.
+    """
+    first, _, rest = pattern.lower().partition(".")
+    label, _, domain = host.lower().removesuffix(".").partition(".")
+    return rest == domain and (first == label or (first == "*" and rest != ""))
 
 
 def _make_authority(*, now: Instant) -> tuple[PrivateKey, x509.Certificate]:

@@ -25,6 +25,7 @@ node.
 """
 
 OWN_NODE: Final = "kruise-daemon-own-node"
+DAEMON_PRIORITY_CLASS: Final = "system-node-critical"
 DAEMON_LABELS: Final = {"control-plane": "daemon"}
 HEALTH_PORT: Final = 10221
 HEALTH_ADDRESS: Final = "127.0.0.1"
@@ -167,7 +168,7 @@ def _build_daemon_set(
         "serviceAccountName": DAEMON,
         "hostNetwork": True,  # the agent's probes and HTTP hooks must reach pods, like those of the kubelet
         "dnsPolicy": "ClusterFirstWithHostNet",
-        "priorityClassName": "system-node-critical",
+        "priorityClassName": DAEMON_PRIORITY_CLASS,
         "terminationGracePeriodSeconds": 15,
         "tolerations": [{"operator": "Exists"}],
         "affinity": {

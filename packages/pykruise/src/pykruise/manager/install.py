@@ -21,7 +21,7 @@ from pykruise.kube.documents import Document
 from pykruise.kube.schemas.crds import build_webhook_conversion
 from pykruise.kube.schemas.releases import NEWEST_MINOR
 from pykruise.kube.version import REGISTRY, __version__
-from pykruise.manager.daemon import build_daemon_account, build_daemon_manifests
+from pykruise.manager.daemon import DAEMON_PRIORITY_CLASS, build_daemon_account, build_daemon_manifests
 from pykruise.manager.roles import ACCOUNT, build_aggregated_roles, build_roles
 from pykruise.manager.settings import SECRETS_NAMESPACE
 
@@ -43,6 +43,11 @@ NON_ROOT = 65534
 CLIENTS_FOLDER = "/etc/kruise-webhook-clients"
 """Mount path of the CA certificate for API servers' client certificates."""
 
+WEBHOOK_PORT_NAME: Final = "webhook"
+"""Name of the webhooks' port. OpenKruise's kustomization gives the name `webhook-server` to port 9443. Server-side
+apply may keep that port, and API servers reject a container that has two ports with the same name.
+"""
+
 RUNS_IN = "pykruise.io/runs-in"
 """Annotation of the manager's Deployment: the program that runs the manager when no pod runs it (`pykruise up`)."""
 
@@ -51,6 +56,11 @@ POD_LABELS = {"control-plane": "controller-manager"}
 
 NAMESPACE_LABELS = {"control-plane": "openkruise"}
 """Labels of the manager's namespace. Pod webhooks exclude namespaces with these labels."""
+
+
+MANAGER_PRIORITY_CLASS: Final = "system-cluster-critical"
+UNLIMITED_PODS: Final = "1G"
+"""Number of pods that no namespace reaches."""
 
 
 class Installation(msgspec.Struct, frozen=True, kw_only=True):
@@ -131,7 +141,7 @@ def _build_programs(wanted: Installation) -> list[Document]:
     """Return managers and agents. For managers outside the cluster: only the agents' account with its permissions."""
     if wanted.webhook_host:
         return build_daemon_account(wanted.gates, namespace=wanted.namespace)
-    return [*build_workload(wanted), *_build_daemon(wanted)]
+    return [_build_critical_quota(wanted), *build_workload(wanted), *_build_daemon(wanted)]
 
 
 def build_workload(wanted: Installation) -> list[Document]:
@@ -146,6 +156,23 @@ def build_workload(wanted: Installation) -> list[Document]:
             else []
         ),
     ]
+
+
+def _build_critical_quota(wanted: Installation) -> Document:
+    """Return a ResourceQuota that permits pods with critical priority classes in the namespace. Some clusters, such as
+    those of GKE, reject these pods in namespaces without such a quota. It limits no other pods.
+    """
+    classes = {
+        "scopeName": "PriorityClass",
+        "operator": "In",
+        "values": [MANAGER_PRIORITY_CLASS, DAEMON_PRIORITY_CLASS],
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "kruise-critical-pods", "namespace": wanted.namespace},
+        "spec": {"hard": {"pods": UNLIMITED_PODS}, "scopeSelector": {"matchExpressions": [classes]}},
+    }
 
 
 def _build_daemon(wanted: Installation) -> list[Document]:
@@ -253,7 +280,7 @@ def _build_pod_template(wanted: Installation) -> dict[str, Any]:
     return {
         "serviceAccountName": ACCOUNT,
         # API servers reject pods while no webhook responds, so other pods must not preempt the manager.
-        "priorityClassName": "system-cluster-critical",
+        "priorityClassName": MANAGER_PRIORITY_CLASS,
         # After SIGTERM: 3 s until API servers send no more requests, and 8 s for running writes and reviews.
         "terminationGracePeriodSeconds": 15,
         "securityContext": {
@@ -302,13 +329,15 @@ def _build_manager_container(wanted: Installation) -> dict[str, Any]:
         "name": "manager",
         "image": wanted.image,
         "imagePullPolicy": "IfNotPresent",
-        "args": ["manager", *_build_manager_flags(wanted)],
+        # Server-side apply may keep the command of OpenKruise's Deployment, so this one is the same.
+        "command": ["/manager"],
+        "args": list(_build_manager_flags(wanted)),
         "env": [
             {"name": "POD_NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}},
             {"name": "WEBHOOK_PORT", "value": str(wanted.webhook_port)},
         ],
         "ports": [
-            {"name": "webhook-server", "containerPort": wanted.webhook_port, "protocol": "TCP"},
+            {"name": WEBHOOK_PORT_NAME, "containerPort": wanted.webhook_port, "protocol": "TCP"},
             {"name": "metrics", "containerPort": wanted.metrics_port, "protocol": "TCP"},
             {"name": "health", "containerPort": wanted.health_port, "protocol": "TCP"},
         ],

@@ -179,7 +179,7 @@ ALERTS: Final[Sequence[Alert]] = (
     ),
     Alert(
         name="KruiseWebhookErrors",
-        expr='sum by (webhook) (rate(controller_runtime_webhook_requests_total{code=~"5.."}[5m])) > 0',
+        expr='sum by (webhook) (rate(pykruise_webhook_reviews_total{code=~"5.."}[5m])) > 0',
         for_s=300,
         summary="Admission reviews by {{ $labels.webhook }} fail.",
         severity="critical",

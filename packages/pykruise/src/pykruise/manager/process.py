@@ -64,8 +64,8 @@ each iteration.
 
 
 async def run_process(connection: Connection, settings: ManagerSettings) -> None:
-    """Run a manager until SIGTERM or SIGINT. Raises OSError for an address in use, ApiError when the cluster rejects
-    the credentials, MissingTracesError before any request.
+    """Run a manager until SIGTERM or SIGINT. Raises OSError for an address in use (except --pprof-addr), ApiError
+    when the cluster rejects the credentials, MissingTracesError before any request.
     """
     span = make_span_recorder(os.environ)
     sys.setswitchinterval(SWITCH_S)
@@ -209,5 +209,5 @@ def _build_servers(
             )
         made.append(PlainServer("metrics", serving.metrics, paths))
     if serving.diagnosis is not None:
-        made.append(PlainServer("thread dumps", serving.diagnosis, DIAGNOSIS))
+        made.append(PlainServer("thread dumps", serving.diagnosis, DIAGNOSIS, is_optional=True))
     return made

@@ -66,7 +66,7 @@ class ReviewService:
         self.pod_chain = steps_of_pods(admission, context)
         self.dispatcher = ReviewDispatcher(
             over(build_reviewers(admission, context, pods=self.pod_chain)),
-            observe=metrics.observe,
+            observe=metrics.observe_review,
             aside=context.aside,
             served=ServedFields(settings.kubernetes or NEWEST_MINOR, settings.further_fields),
         )

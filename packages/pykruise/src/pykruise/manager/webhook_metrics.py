@@ -1,13 +1,13 @@
-"""Metrics of webhooks (reviews by path, code and duration, and rejected deletions) and the protection log.
+"""Metrics of webhooks (requests and reviews by path, and rejected deletions) and the protection log.
 
-ReviewDispatcher, Protection ──▶ WebhookMetrics ──▶ /metrics, protection.log
+WebhookServer, ReviewDispatcher, Protection ──▶ WebhookMetrics ──▶ /metrics, protection.log
 
 Names of metrics are those of controller-runtime and OpenKruise, because dashboards use them.
 """
 
 import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import orjson
@@ -24,8 +24,8 @@ BUCKETS_S = (0.0005, 0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.5
 
 
 class WebhookMetrics:
-    """Counts reviews and rejections. `register` exports them. `log_folder`: folder of `protection.log`; empty: this log
-    is not written.
+    """Counts requests, reviews and rejections. `register` exports them. `log_folder`: folder of `protection.log`;
+    empty: this log is not written.
     """
 
     def __init__(self, *, log_folder: str = "") -> None:
@@ -33,13 +33,19 @@ class WebhookMetrics:
         self._has_failed = False
         self._requests = prometheus_client.Counter(
             "controller_runtime_webhook_requests",
-            "Reviews by status code.",
+            "Requests by HTTP status code, which is also 200 for a rejection.",
+            ["webhook", "code"],
+            registry=None,
+        )
+        self._reviews = prometheus_client.Counter(
+            "pykruise_webhook_reviews",
+            "Reviews by the code of the answer: 200 if allowed, else the code of the rejection.",
             ["webhook", "code"],
             registry=None,
         )
         self._latency = prometheus_client.Histogram(
             "controller_runtime_webhook_latency_seconds",
-            "Durations of reviews.",
+            "Durations of requests.",
             ["webhook"],
             buckets=BUCKETS_S,
             registry=None,
@@ -70,7 +76,10 @@ class WebhookMetrics:
             for kind, prevention in self._preventions.items()
         }
         self._in_flight = prometheus_client.Gauge(
-            "controller_runtime_webhook_requests_in_flight", "Requests in progress.", registry=None
+            "controller_runtime_webhook_requests_in_flight",
+            "Requests in progress.",
+            ["webhook"],
+            registry=None,
         )
         self._shed = prometheus_client.Gauge(
             "pykruise_webhook_requests_shed",
@@ -78,20 +87,32 @@ class WebhookMetrics:
             registry=None,
         )
 
-    def register(
-        self, registry: CollectorRegistry, *, in_flight: Callable[[], int], shed: Callable[[], int]
-    ) -> None:
-        """Export all metrics with `registry`."""
-        self._in_flight.set_function(in_flight)
+    def register(self, registry: CollectorRegistry, *, paths: Iterable[str], shed: Callable[[], int]) -> None:
+        """Export all metrics with `registry`. As in controller-runtime, the counts of the most likely codes of each
+        path begin at 0.
+        """
+        for path in paths:
+            self._in_flight.labels(path)
+            for code in ("200", "500"):
+                self._requests.labels(path, code)
         self._shed.set_function(shed)
-        own = (self._requests, self._latency, self._in_flight, self._shed)
+        own = (self._requests, self._reviews, self._latency, self._in_flight, self._shed)
         for metric in (*own, *self._prevented.values(), *self._refused.values()):
             registry.register(metric)
 
-    def observe(self, path: str, code: int, seconds: float) -> None:
-        """Count an answered review."""
-        self._requests.labels(path, str(code)).inc()
+    def begin(self, path: str) -> None:
+        """Count a request in progress."""
+        self._in_flight.labels(path).inc()
+
+    def end(self, path: str, status: int, seconds: float) -> None:
+        """Count an answered request."""
+        self._in_flight.labels(path).dec()
+        self._requests.labels(path, str(status)).inc()
         self._latency.labels(path).observe(seconds)
+
+    def observe_review(self, path: str, code: int, _seconds: float) -> None:
+        """Count an answered review."""
+        self._reviews.labels(path, str(code)).inc()
 
     def refuse(self, refused: RefusedDeletion) -> None:
         """Count and log a rejected deletion."""

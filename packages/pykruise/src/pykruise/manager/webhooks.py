@@ -143,6 +143,7 @@ class Webhooks:
             port=webhook.port if port is None else port,
             limits=limits,
             client_authority=Path(webhook.client_authority) if webhook.client_authority else None,
+            meter=self.metrics,
         )
         self._sync = WebhookSync(
             client,
@@ -235,7 +236,7 @@ class Webhooks:
 
     def register(self, registry: CollectorRegistry) -> None:
         """Export the webhooks' metrics."""
-        self.metrics.register(registry, in_flight=lambda: self.server.requests, shed=lambda: self.server.shed)
+        self.metrics.register(registry, paths=self.server.paths, shed=lambda: self.server.shed)
 
     async def run(self) -> None:
         """Serve and reconcile until `stop()`. Raises WebhooksNotReadyError when no reconcile succeeds in time."""

@@ -3,7 +3,7 @@
 argv, table ──▶ read_texts() ──▶ the texts of each flag ──▶ read_value() ──▶ its value
       table ──▶ format_help_lines() ──▶ the lines of --help
 
-Pure. Flags are `--name=value` or `--name value`, with one dash or two; a boolean flag without a value is
+Pure. Flags are `--name=value` or `--name value`, with one dash or two, or `-v4`; a boolean flag without a value is
 true. An unknown flag is an error. A flag that has no effect here is accepted with a note, so that manifests can be
 used unchanged.
 """
@@ -163,6 +163,10 @@ LOG_FLAGS: Final[Sequence[Flag]] = (
     make_text_flag("log_dir", "", "No effect.", unused=_LOGS),
     make_text_flag("log_file_max_size", "1800", "No effect.", unused=_LOGS),
     make_text_flag("log-flush-frequency", "5s", "No effect.", unused=_LOGS),
+    switch("log-text-split-stream", "false", "No effect.", unused=_LOGS),
+    make_text_flag("log-text-info-buffer-size", "0", "No effect.", unused=_LOGS),
+    switch("log-json-split-stream", "false", "No effect.", unused=_LOGS),
+    make_text_flag("log-json-info-buffer-size", "0", "No effect.", unused=_LOGS),
     make_text_flag(
         "log_backtrace_at",
         ":0",
@@ -189,7 +193,7 @@ def format_help_lines(flags: Sequence[Flag]) -> list[str]:
         "Flags:",
         *lines,
         "",
-        "A flag may be written as --name=value or --name value, also with one dash: -v=5 means --v=5.",
+        "A flag may be written as --name=value or --name value, also with one dash: -v=5 and -v5 mean --v=5.",
     ]
 
 
@@ -210,7 +214,7 @@ def read_texts(argv: Sequence[str], known: Mapping[str, Flag]) -> dict[str, list
         word = rest.pop(0)
         if not word.startswith("-") or word in ("-", "--"):
             raise FlagError(f"{word!r} is not a flag; flags begin with --")
-        name, equals, text = word.lstrip("-").partition("=")
+        name, equals, text = _split_word(word, known)
         if name in HELP:
             given[name] = []
             continue
@@ -226,6 +230,16 @@ def read_texts(argv: Sequence[str], known: Mapping[str, Flag]) -> dict[str, list
                 text = rest.pop(0)
         given.setdefault(name, []).append(text)
     return given
+
+
+def _split_word(word: str, known: Mapping[str, Flag]) -> tuple[str, str, str]:
+    """Return the name of the flag, `=` if the word contains the value, and the value. As in Go programs with pflag,
+    a number may follow a flag of one letter immediately: `-v4`.
+    """
+    letter, number = word[1:2], word[2:]
+    if letter in known and not known[letter].is_boolean and number.isdecimal():
+        return letter, "=", number
+    return word.lstrip("-").partition("=")
 
 
 def _suggest_flag(name: str, known: Mapping[str, Flag]) -> str:

@@ -66,15 +66,25 @@ Responder = Callable[[str, Query], PathAnswer]
 
 
 class PlainServer:
-    """A Component that serves `paths` (each with all paths below it) at `address`."""
+    """A Component that serves `paths` (each with all paths below it) at `address`.
+
+    `is_optional`: if the address cannot be used, the server logs this and ends, and the program continues without it.
+    """
 
     def __init__(
-        self, name: str, address: Address, paths: Mapping[str, Responder], *, limits: HttpLimits = LIMITS
+        self,
+        name: str,
+        address: Address,
+        paths: Mapping[str, Responder],
+        *,
+        limits: HttpLimits = LIMITS,
+        is_optional: bool = False,
     ) -> None:
         self._name = name
         self._address = address
         self._paths = dict(paths)
         self._limits = limits
+        self._is_optional = is_optional
         self._stopping = asyncio.Event()
         self.port = address.port
         """Port on which the server listens, after it has started."""
@@ -85,15 +95,18 @@ class PlainServer:
         return self._name
 
     def list_problems(self) -> Sequence[str]:
-        """Return no problems: a server that cannot listen ends the program."""
+        """Return no problems: a server that cannot listen ends the program, or only logs this if it is optional."""
         return ()
 
     async def run(self) -> None:
-        """Serve until `stop()`. Raises OSError when the address cannot be used."""
+        """Serve until `stop()`. Raises OSError when the address cannot be used and the server is not optional."""
         server = HttpServer(self, limits=self._limits)
         try:
             self.port = await server.start(self._address.host, self._address.port, tls=None)
         except OSError as error:
+            if self._is_optional:
+                _log.error("%s: cannot serve %s: %s", self._address, self._name, error.strerror)
+                return
             raise OSError(
                 error.errno, f"cannot serve {self._name}: {error.strerror}", str(self._address)
             ) from error

@@ -22,7 +22,7 @@ import logging
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
@@ -40,6 +40,7 @@ __all__ = [
     "LongBodies",
     "PostPath",
     "Poster",
+    "RequestMeter",
     "WebhookLimits",
     "WebhookServer",
     "review_paths",
@@ -116,11 +117,23 @@ class PostPath(msgspec.Struct, frozen=True):
     """Whether requests without a client certificate are answered even if a client CA is configured."""
 
 
+class RequestMeter(Protocol):
+    """Measures the requests that a server answers, also those for its health."""
+
+    def begin(self, path: str) -> None:
+        """Note the begin of a request."""
+        ...
+
+    def end(self, path: str, status: int, seconds: float) -> None:
+        """Note the end of a request, and the HTTP status of its response."""
+        ...
+
+
 class WebhookServer:
     """Serves `paths` over TLS. Call `load_certificate` before `start`, and again for each new certificate.
 
     `client_authority`: a file with certificates (PEM). Then only clients with a certificate of these CAs get responses
-    to reviews. A changed file applies from the next connection.
+    to reviews. A changed file applies from the next connection. `meter`: measures the requests.
     """
 
     def __init__(
@@ -131,8 +144,10 @@ class WebhookServer:
         port: int = 9876,
         limits: WebhookLimits | None = None,
         client_authority: Path | None = None,
+        meter: RequestMeter | None = None,
     ) -> None:
         self._paths = dict(paths)
+        self._meter = meter
         self._host = host
         self._port = port
         self._limits = limits or WebhookLimits()
@@ -154,6 +169,11 @@ class WebhookServer:
     def is_listening(self) -> bool:
         """Whether the server has started and not stopped."""
         return self._http.is_listening
+
+    @property
+    def paths(self) -> frozenset[str]:
+        """All paths that the server answers."""
+        return frozenset((*self._paths, _HEALTH))
 
     @property
     def requests(self) -> int:
@@ -238,6 +258,24 @@ class WebhookServer:
 
     async def answer(self, request: WireRequest) -> Response:
         """Return the response of the request path's responder."""
+        meter = self._meter
+        if meter is None:
+            return await self._answer_path(request)
+        clock = asyncio.get_running_loop().time
+        # Also the status of a request whose client no longer waits: controller-runtime counts these requests as 200.
+        began, status = clock(), 200
+        meter.begin(request.path)
+        try:
+            response = await self._answer_path(request)
+            status = response.status
+            return response
+        except Exception:
+            status = 500
+            raise
+        finally:
+            meter.end(request.path, status, clock() - began)
+
+    async def _answer_path(self, request: WireRequest) -> Response:
         if request.path == _HEALTH:
             return Response(200, {}, b"")
         path = self._paths[request.path]

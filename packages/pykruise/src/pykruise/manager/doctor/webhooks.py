@@ -36,7 +36,7 @@ from pykruise.manager.doctor.findings import Finding, make_fault, make_fine, mak
 from pykruise.manager.doctor.live import APPLY, Live
 from pykruise.manager.doctor.trial import make_trial_cloneset
 from pykruise.manager.doctor.workload import count_ready_addresses
-from pykruise.manager.install import MANAGER
+from pykruise.manager.install import MANAGER, WEBHOOK_PORT_NAME
 from pykruise.manager.settings import WebhookSettings
 
 ENDPOINT_SLICES = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")
@@ -72,7 +72,7 @@ async def check_service(live: Live) -> Sequence[Finding]:
     port = next((port for port in ports if port.get("port") == 443), None)
     if port is None:
         return [make_fault("service", f"Service {name} has no port 443", APPLY)]
-    if port.get("targetPort") not in (settings.port, "webhook-server"):
+    if port.get("targetPort") not in (settings.port, WEBHOOK_PORT_NAME):
         target = port.get("targetPort")
         what = f"Service {name} sends requests to port {target}, but the manager serves at {settings.port}"
         return [make_fault("service", what, APPLY)]
