@@ -114,6 +114,13 @@ def build_reviewers(
     return tuple(_with_timeout(rule, settings) for rule in rules)
 
 
+def list_installed_rules(settings: AdmissionSettings) -> tuple[ReviewRule, ...]:
+    """Return the webhooks that an installation contains. The manager leaves inactive webhooks out of the live
+    configurations, and adds them again when their gate is enabled.
+    """
+    return build_reviewers(msgspec.structs.replace(settings, deletion_protection=True))
+
+
 def steps_of_pods(settings: AdmissionSettings, context: ReviewContext) -> PodChain:
     """Return the enabled steps of pod admission of all kinds."""
     of_kind = context.kind_settings or partial(_build_gated_settings, settings.gates)
