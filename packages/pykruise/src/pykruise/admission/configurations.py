@@ -158,7 +158,8 @@ def build_desired_webhooks(
     """Return the desired state of a live webhook configuration. `rules`: served path → rule. `installed`: the rules
     whose entries the installer writes; a new template contains all of them.
 
-    Entries whose path is not served are left out. All other entries get the address of this server and `bundle`.
+    Entries whose path is not served are left out. All other entries get `bundle` and the address of this server. As in
+    OpenKruise, an entry that is registered by URL keeps its URL, unless the endpoint has a `host`.
     Namespaces that other programs excluded after the installation stay excluded. Raises WebhookConfigurationError.
     """
     template, is_new = _read_template(live, installed, endpoint)
@@ -392,10 +393,14 @@ entry forever, and each reconcile would write it again.
 def _build_entry(
     entry: Mapping[str, Any], rule: ReviewRule, path: str, *, endpoint: Endpoint, bundle: bytes
 ) -> Document:
+    written = entry.get("clientConfig") or {}
     config = endpoint.build_client_config(path, bundle)
-    port = ((entry.get("clientConfig") or {}).get("service") or {}).get("port")
-    if port and "service" in config:
-        config["service"]["port"] = port
+    if port := (written.get("service") or {}).get("port"):
+        if "service" in config:
+            config["service"]["port"] = port
+    elif written.get("url") and not endpoint.host:
+        # The user has chosen this address, for example that of a proxy.
+        config = {key: value for key, value in config.items() if key != "service"} | {"url": written["url"]}
     result = {**_DEFAULTS, **_without_conditions(entry), "clientConfig": config}
     result["rules"] = [{"scope": "*", **each} for each in entry.get("rules") or ()]
     if rule.mutating:

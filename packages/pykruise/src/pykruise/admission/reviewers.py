@@ -325,10 +325,12 @@ class _Reviewed:
             return check_metadata(convert_to_hub(reviewer(around), list_conversions(), spoke=rules))
 
         around = _Around(self._lookups, announce)
+        paths = (f"{stem}-{name}", f"{stem}-v1alpha1-{name}")
+        path, alias = reversed(paths) if self.kind.reviews.has_versioned_path else paths
         return ReviewRule(
             name=f"{verb[0]}{name}.kb.io",
-            path=f"{stem}-{name}",
-            aliases=(f"{stem}-v1alpha1-{name}",),
+            path=path,
+            aliases=(alias,),
             reviewer=_run_long_aside(
                 of_all_versions(around), of_all_versions(around.leave_loop()), self._aside
             ),

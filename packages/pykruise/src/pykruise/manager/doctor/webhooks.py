@@ -11,6 +11,10 @@ from pykruise.admission.configurations import (
     CONFIGURATIONS,
     MUTATING,
     MUTATING_NAME,
+    RELEASE,
+    TEMPLATE_OF,
+    VALIDATING,
+    VALIDATING_NAME,
     read_current_conditions,
 )
 from pykruise.admission.match_conditions import list_due_conditions, list_widest_conditions
@@ -20,7 +24,7 @@ from pykruise.admission.settings import make_admission_settings
 from pykruise.admission.stores import read_certificates
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.gates import GateError
-from pykruise.kube.documents import Document, labels_of
+from pykruise.kube.documents import Document, annotations_of, labels_of
 from pykruise.kube.errors import (
     InternalError,
     InvalidError,
@@ -42,6 +46,10 @@ from pykruise.manager.settings import WebhookSettings
 ENDPOINT_SLICES = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")
 WEEK_S = 7 * 24 * 3600.0
 LOG = f"kubectl -n {{namespace}} logs deployment/{MANAGER}"
+COMPLETE = (
+    "let the manager add the missing entries: kubectl annotate "
+    f"{MUTATING.plural}/{MUTATING_NAME} {VALIDATING.plural}/{VALIDATING_NAME} {TEMPLATE_OF}-"
+)
 START = f"start a manager if none runs; if one runs, read its log: {LOG}"
 
 
@@ -138,6 +146,7 @@ async def check_configurations(live: Live) -> Sequence[Finding]:
     }
     findings: list[Finding] = []
     entries: dict[str, Document] = {}
+    is_ours = True
     for resource, name in CONFIGURATIONS:
         configurations = await live.get(resource, "", name)
         if configurations is None:
@@ -147,6 +156,7 @@ async def check_configurations(live: Live) -> Sequence[Finding]:
                 )
             )
             continue
+        is_ours = is_ours and RELEASE in annotations_of(configurations)
         for entry in configurations.get("webhooks") or ():
             entries[entry["name"]] = entry
             findings += _check_entry(entry, settings, live.namespace, authority, namespaces)
@@ -157,7 +167,7 @@ async def check_configurations(live: Live) -> Sequence[Finding]:
         wanted = {rule.name for rule in build_reviewers(gated) if rule.needs is None}
         if missing := sorted(wanted - set(entries)):
             what = f"these webhooks are not registered: {', '.join(missing)}"
-            findings.append(make_warning("webhooks", what, APPLY))
+            findings.append(make_warning("webhooks", what, COMPLETE if is_ours else APPLY))
     return findings or [
         make_fine(
             "webhooks",
