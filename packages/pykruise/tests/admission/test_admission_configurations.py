@@ -212,7 +212,8 @@ def test_the_old_spelling_of_a_path_is_known() -> None:
 
 
 def test_an_entry_without_any_path_is_an_error_that_names_it() -> None:
-    live = installed()[0]
+    live = kept(installed()[0])
+    live["metadata"]["annotations"]["template"] = ""
     live["webhooks"][0]["clientConfig"] = {"url": "https://10.0.0.5:9876"}
     with pytest.raises(WebhookConfigurationError, match=r"webhook mpod\.kb\.io has neither"):
         kept(live)

@@ -198,6 +198,27 @@ def add_confirmation(live: Mapping[str, Any]) -> Document | None:
     return {**live, "metadata": metadata}
 
 
+def covers(entry: Mapping[str, Any], rule: ReviewRule) -> bool:
+    """Whether the entry sends all writes that the rule reviews to one of its paths. Its name may be another one."""
+    if _find_path(entry) not in rule.paths:
+        return False
+    written = [
+        ResourceRule(
+            groups=tuple(each.get("apiGroups") or ()),
+            resources=tuple(each.get("resources") or ()),
+            operations=tuple(each.get("operations") or ()),
+        )
+        for each in entry.get("rules") or ()
+    ]
+    for needed in rule.rules:
+        for group, name, operation in product(needed.groups, needed.resources, needed.operations):
+            plural, _, subresource = name.partition("/")
+            resource = Resource(group, "", plural, "")
+            if not any(each.matches(resource, subresource, operation) for each in written):
+                return False
+    return True
+
+
 def list_mismatches(live: Mapping[str, Any], rules: Mapping[str, ReviewRule], *, bundle: bytes) -> list[str]:
     """Return the names of served entries whose caBundle is not `bundle`. Used with external certificates."""
     encoded = base64.b64encode(bundle).decode()
@@ -278,10 +299,10 @@ def _complete_entries(
     """
     result = list(entries)
     for rule in rules:
-        if any(_covers(entry, rule) for entry in result):
+        if any(covers(entry, rule) for entry in result):
             continue
         entry = next(
-            (entry for entry in earlier if entry.get("name") == rule.name and _covers(entry, rule)), None
+            (entry for entry in earlier if entry.get("name") == rule.name and covers(entry, rule)), None
         )
         position = next(
             (number for number, present in enumerate(result) if present.get("name") == rule.name), None
@@ -295,27 +316,6 @@ def _complete_entries(
         else:
             result[position] = entry
     return result
-
-
-def _covers(entry: Mapping[str, Any], rule: ReviewRule) -> bool:
-    """Whether the entry sends all writes of the rule to one of its paths."""
-    if _read_path(entry) not in rule.paths:
-        return False
-    written = [
-        ResourceRule(
-            groups=tuple(each.get("apiGroups") or ()),
-            resources=tuple(each.get("resources") or ()),
-            operations=tuple(each.get("operations") or ()),
-        )
-        for each in entry.get("rules") or ()
-    ]
-    for needed in rule.rules:
-        for group, name, operation in product(needed.groups, needed.resources, needed.operations):
-            plural, _, subresource = name.partition("/")
-            resource = Resource(group, "", plural, "")
-            if not any(each.matches(resource, subresource, operation) for each in written):
-                return False
-    return True
 
 
 def _without_conditions(entry: Mapping[str, Any]) -> Document:
@@ -369,13 +369,17 @@ def _is_narrower(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
 
 
 def _read_path(entry: Mapping[str, Any]) -> str:
-    config = entry.get("clientConfig") or {}
-    path = (config.get("service") or {}).get("path") or urlsplit(config.get("url") or "").path
+    path = _find_path(entry)
     if not path:
         raise WebhookConfigurationError(
             f"webhook {entry.get('name')} has neither clientConfig.service.path nor clientConfig.url"
         )
-    return str(path)
+    return path
+
+
+def _find_path(entry: Mapping[str, Any]) -> str:
+    config = entry.get("clientConfig") or {}
+    return str((config.get("service") or {}).get("path") or urlsplit(config.get("url") or "").path)
 
 
 _DEFAULTS: Final[Mapping[str, Any]] = {

@@ -15,6 +15,7 @@ from pykruise.admission.configurations import (
     TEMPLATE_OF,
     VALIDATING,
     VALIDATING_NAME,
+    covers,
     read_current_conditions,
 )
 from pykruise.admission.match_conditions import list_due_conditions, list_widest_conditions
@@ -163,11 +164,16 @@ async def check_configurations(live: Live) -> Sequence[Finding]:
         findings += await _check_conditions(live, name, configurations)
     if len(findings) == 0:
         # The manager leaves out entries of kinds that are not installed; check_crds reports these kinds.
-        gated = make_admission_settings(await live.read_gates())
-        wanted = {rule.name for rule in build_reviewers(gated) if rule.needs is None}
-        if missing := sorted(wanted - set(entries)):
-            what = f"these webhooks are not registered: {', '.join(missing)}"
-            findings.append(make_warning("webhooks", what, COMPLETE if is_ours else APPLY))
+        gates = await live.read_gates()
+        wanted = [rule for rule in build_reviewers(make_admission_settings(gates)) if rule.needs is None]
+        missing = [rule.name for rule in wanted if not any(covers(entry, rule) for entry in entries.values())]
+        if missing:
+            what = (
+                "these webhooks are not registered for all writes that the manager reviews: "
+                f"{', '.join(sorted(missing))}"
+            )
+            completes = is_ours and not gates["EnableExternalCerts"]
+            findings.append(make_warning("webhooks", what, COMPLETE if completes else APPLY))
     return findings or [
         make_fine(
             "webhooks",
