@@ -414,9 +414,11 @@ def applied(live: Doc, doc: Doc) -> Doc:
         **result["metadata"]["annotations"],
         **doc["metadata"]["annotations"],
     }
-    old = {item["name"]: item for item in live["webhooks"]}
-    new = {item["name"]: item for item in deep_copy(doc)["webhooks"]}
-    result["webhooks"] = list({**old, **{name: {**old.get(name, {}), **new[name]} for name in new}}.values())
+    stored = {item["name"]: item for item in live["webhooks"]}
+    sent = {item["name"]: item for item in deep_copy(doc)["webhooks"]}
+    result["webhooks"] = list(
+        {**stored, **{name: {**stored.get(name, {}), **sent[name]} for name in sent}}.values()
+    )
     return result
 
 
@@ -432,17 +434,17 @@ def assert_everything_is_reviewed(doc: Doc, settings: AdmissionSettings) -> None
     mutating = doc["metadata"]["name"] == MUTATING_NAME
     for rule in build_reviewers(settings):
         if rule.mutating is mutating:
-            [found] = [item for item in doc["webhooks"] if item["name"] == rule.name]
-            assert found["clientConfig"]["service"]["path"] in rule.paths
-            assert found["clientConfig"]["caBundle"] == ENCODED
-            resources = {name for each in found["rules"] for name in each["resources"]}
+            [webhook] = [item for item in doc["webhooks"] if item["name"] == rule.name]
+            assert webhook["clientConfig"]["service"]["path"] in rule.paths
+            assert webhook["clientConfig"]["caBundle"] == ENCODED
+            resources = {name for each in webhook["rules"] for name in each["resources"]}
             assert resources == {name for each in rule.rules for name in each.resources}
 
 
 @pytest.mark.parametrize("release", ["1.8", "1.9"])
 @pytest.mark.parametrize("install", [applied, upgraded_by_helm])
 @pytest.mark.parametrize("rewrites", range(3), ids=["never", "once", "after each write"])
-def test_a_switch_registers_all_webhooks_whatever_replicas_of_openkruise_write(
+def test_a_switch_registers_all_webhooks_although_replicas_of_openkruise_rewrite_them(
     release: str, install: Callable[[Doc, Doc], Doc], rewrites: int
 ) -> None:
     for before, doc in zip(theirs(release), installed(), strict=True):
