@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from pykruise.admission.configurations import RELEASE, Endpoint, build_configurations
-from pykruise.admission.reviewers import build_reviewers
+from pykruise.admission.reviewers import list_installed_rules
 from pykruise.admission.settings import AdmissionSettings
 from pykruise.kinds import HUB_STORED, RELEASED_STORED, build_crds
 from pykruise.kinds.gates import Gates, list_all_gates
@@ -194,10 +194,9 @@ _NAMESPACES: Final = "namespaceSelector"
 
 def _build_webhooks() -> str:
     endpoint = Endpoint(namespace=_PLACE, service=SERVICE)
-    settings = AdmissionSettings(namespace=_PLACE, deletion_protection=True)
-    documents = build_configurations(build_reviewers(settings), endpoint)
+    documents = build_configurations(list_installed_rules(AdmissionSettings(namespace=_PLACE)), endpoint)
     # The webhooks do not depend on the chosen namespace.
-    usual = build_configurations(build_reviewers(AdmissionSettings(deletion_protection=True)), Endpoint())
+    usual = build_configurations(list_installed_rules(AdmissionSettings()), Endpoint())
     for doc, other in zip(documents, usual, strict=True):
         doc["metadata"]["annotations"] = other["metadata"]["annotations"]
     return HEADER + "".join(_format_configuration(doc) for doc in documents)

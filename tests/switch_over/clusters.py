@@ -23,6 +23,7 @@ from support.up import PYKRUISE
 from switch_over.objects import Document, objects_at_rest
 from testbed.control_plane import ControlPlane
 from testbed.openkruise import NAMESPACE, OpenKruise
+from testbed.processes import free_ports
 
 __all__ = ["NODES", "Seen", "Switching", "differences", "without_specs"]
 
@@ -103,6 +104,25 @@ class Switching:
             await self.original.start()
         await self._leads(manager, before)
 
+    async def use_beside(self, *, for_s: float) -> None:
+        """Install and start pykruise's manager while the release's manager runs, and end that manager `for_s` seconds
+        after both write the webhook configurations. Return when pykruise's manager leads.
+        """
+        before, port = self._holder(), free_ports(1)[0]
+        self._install_own(with_definitions=False, port=port)
+        self._start_own(port=port)
+        async with asyncio.timeout(LEADS_S):
+            while "webhooks are registered" not in self.own_log():
+                await asyncio.sleep(0.5)
+        await asyncio.sleep(for_s)
+        await self.original.stop()
+        await self._leads("pykruise", before)
+
+    def webhooks(self) -> list[Document]:
+        """The entries of both webhook configurations."""
+        kinds = "mutatingwebhookconfigurations,validatingwebhookconfigurations"
+        return [entry for item in self._items(kinds) for entry in item["webhooks"]]
+
     async def settled(self) -> None:
         """Return when pods and objects, without their statuses, have not changed for a while."""
         end = time.monotonic() + SETTLES_S
@@ -173,23 +193,26 @@ class Switching:
             while len(self._items("nodeimages")) < len(self._items("nodes")):
                 await asyncio.sleep(1)
 
-    def _install_own(self, *, with_definitions: bool) -> None:
+    def _install_own(self, *, with_definitions: bool, port: int = 0) -> None:
         """Install pykruise. `with_definitions`: with its CRDs, which store the same versions as the release's."""
         command = [*PYKRUISE, "install", "--webhook-host=127.0.0.1"]
         if not with_definitions:
             command.append("--no-crds")
         elif self.original.version == "1.8":
             command.append("--stored-version=v1alpha1")
-        command += [f"--webhook-port={self.original.webhook_port}", f"--feature-gates={self.original.gates}"]
+        command += [
+            f"--webhook-port={port or self.original.webhook_port}",
+            f"--feature-gates={self.original.gates}",
+        ]
         text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
         self.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", text=text)
 
-    def _start_own(self) -> None:
+    def _start_own(self, *, port: int = 0) -> None:
         environment = {
             **os.environ,
             "POD_NAMESPACE": NAMESPACE,
             "WEBHOOK_HOST": "127.0.0.1",
-            "WEBHOOK_PORT": str(self.original.webhook_port),
+            "WEBHOOK_PORT": str(port or self.original.webhook_port),
         }
         command = [*PYKRUISE, "manager", f"--kubeconfig={self.plane.kubeconfig}", "-v=4"]
         command += [f"--{server}-addr=127.0.0.1:0" for server in ("metrics", "health-probe", "pprof")]

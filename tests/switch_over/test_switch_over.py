@@ -9,6 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from pykruise.admission.configurations import covers
+from pykruise.admission.reviewers import build_reviewers
+from pykruise.admission.settings import make_admission_settings
+from pykruise.kinds.gates import parse
 from switch_over.clusters import NODES, Switching, differences, without_specs
 from switch_over.objects import jobs
 from testbed.build import OPENKRUISE
@@ -79,6 +83,22 @@ async def test_switching_back_and_forth_with_both_definitions_changes_nothing(cl
     await cluster.settled()
     # then
     assert not differences(before, without_specs(cluster.seen()))
+    assert "Traceback" not in cluster.own_log()
+
+
+async def test_a_switch_beside_a_running_manager_registers_all_webhooks(cluster: Switching) -> None:
+    """The release's manager rewrites the configurations without the paths that it does not serve."""
+    # when
+    await cluster.use_beside(for_s=3)
+    await asyncio.sleep(5)
+    # then
+    registered = cluster.webhooks()
+    settings = make_admission_settings(parse([cluster.original.gates]))
+    assert not [
+        rule.name
+        for rule in build_reviewers(settings)
+        if not any(covers(entry, rule) for entry in registered)
+    ]
     assert "Traceback" not in cluster.own_log()
 
 

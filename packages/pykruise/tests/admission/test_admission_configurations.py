@@ -2,6 +2,7 @@
 
 import base64
 import json
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -19,8 +20,9 @@ from pykruise.admission.configurations import (
     list_mismatches,
 )
 from pykruise.admission.match_conditions import list_due_conditions, replace_conditions
-from pykruise.admission.reviewers import build_reviewers
+from pykruise.admission.reviewers import build_reviewers, list_installed_rules
 from pykruise.admission.settings import AdmissionSettings
+from pykruise.kube.admission import ReviewRule
 from pykruise.kube.documents import deep_copy
 from pykruise.kube.values.cel import Interests
 from pykruise.kube.webhooks.reviews import index_rules_by_path
@@ -48,10 +50,12 @@ def kept(
     interests: Interests | None = None,
 ) -> Doc:
     before = deep_copy(live)
-    rules = index_rules_by_path(build_reviewers(settings))
+    rules: Mapping[str, ReviewRule] = index_rules_by_path(build_reviewers(settings))
     if interests is not None:
         rules = replace_conditions(rules, list_due_conditions(rules, interests))
-    kept = build_desired_webhooks(live, rules, endpoint=endpoint, bundle=BUNDLE)
+    kept = build_desired_webhooks(
+        live, rules, endpoint=endpoint, bundle=BUNDLE, installed=list_installed_rules(settings)
+    )
     assert live == before
     return kept
 
@@ -132,6 +136,18 @@ def test_outside_the_cluster_entries_are_urls(host: str, url: str) -> None:
     assert config == {"caBundle": ENCODED, "url": f"{url}/mutate-apps-kruise-io-cloneset"}
 
 
+def test_an_entry_with_a_url_keeps_it_and_gets_the_ca_bundle() -> None:
+    live = installed()[0]
+    url = "https://proxy.example/mutate-apps-kruise-io-cloneset"
+    entry(live, "mcloneset.kb.io")["clientConfig"] = {"url": url, "caBundle": "AAAA"}
+    result = kept(live)
+    assert entry(result, "mcloneset.kb.io")["clientConfig"] == {"url": url, "caBundle": ENCODED}
+    assert kept(result) == result
+    # and WEBHOOK_HOST applies to all entries
+    config = entry(kept(live, endpoint=URL), "mcloneset.kb.io")["clientConfig"]
+    assert config["url"] == "https://10.0.0.5:9876/mutate-apps-kruise-io-cloneset"
+
+
 def test_applying_a_webhook_configuration_is_idempotent() -> None:
     for endpoint in (SERVICE, URL):
         for live in installed():
@@ -196,7 +212,8 @@ def test_the_old_spelling_of_a_path_is_known() -> None:
 
 
 def test_an_entry_without_any_path_is_an_error_that_names_it() -> None:
-    live = installed()[0]
+    live = kept(installed()[0])
+    live["metadata"]["annotations"]["template"] = ""
     live["webhooks"][0]["clientConfig"] = {"url": "https://10.0.0.5:9876"}
     with pytest.raises(WebhookConfigurationError, match=r"webhook mpod\.kb\.io has neither"):
         kept(live)
@@ -229,7 +246,8 @@ def test_conditions_that_spare_calls_are_added_and_never_part_of_the_template() 
 def test_another_release_of_the_installer_replaces_the_template() -> None:
     """pitfall 2"""
     # given configurations of a release without the gate's webhooks, taken over by a manager
-    old = kept(installed(AdmissionSettings())[1])
+    rules = index_rules_by_path(build_reviewers())
+    old = build_desired_webhooks(installed(AdmissionSettings())[1], rules, endpoint=SERVICE, bundle=BUNDLE)
     assert "vservice.kb.io" not in names(kept(old))
     # when a newer release adds entries to the live configurations
     newer = installed()[1]
@@ -339,3 +357,205 @@ def test_another_selector_of_namespaces_becomes_that_of_the_installer(selector: 
     changed = deep_copy(live)
     entry(changed, "mpod.kb.io")["namespaceSelector"] = selector
     assert kept(changed) == live
+
+
+# ── a switch while managers of both programs run ─────────────────────────────
+
+THEIR_BUNDLE = "T3BlbktydWlzZQ=="
+OFF = AdmissionSettings()
+PLAIN = ("statefulset", "persistentpodstate", "podprobemarker", "podunavailablebudget")
+"""Kinds whose paths have no version in OpenKruise 1.8."""
+
+
+def their_path(rule: ReviewRule, release: str) -> str:
+    """Path at which OpenKruise serves a webhook."""
+    is_plain = release == "1.9" or rule.path.endswith(PLAIN) or not rule.aliases
+    versioned = next((path for path in rule.paths if "-v1alpha1-" in path), rule.path)
+    return rule.path if is_plain else versioned
+
+
+def their_paths(release: str) -> set[str]:
+    """Paths that OpenKruise serves while its gate ResourcesDeletionProtection is off."""
+    return {their_path(rule, release) for rule in build_reviewers(OFF)}
+
+
+def theirs(release: str) -> tuple[Doc, Doc]:
+    """Configurations as OpenKruise's chart installs them: with longer timeouts, without pods/resize and EphemeralJob"""
+    both = installed()
+    by_name = {rule.name: rule for rule in list_installed_rules(ON)}
+    for doc in both:
+        doc["metadata"]["annotations"] = {"template": ""}
+        doc["webhooks"] = [item for item in doc["webhooks"] if item["name"] != "vephemeraljobs.kb.io"]
+        for item in doc["webhooks"]:
+            item["clientConfig"]["service"]["path"] = their_path(by_name[item["name"]], release)
+            item["timeoutSeconds"] = 30
+            item["rules"] = [rule for rule in item["rules"] if rule["resources"] != ["pods/resize"]]
+    return both
+
+
+def openkruise_writes(live: Doc, release: str) -> Doc:
+    """The configuration after a reconcile of one of OpenKruise's replicas (configuration.Ensure)."""
+    result: Doc = deep_copy(live)
+    annotations = result["metadata"].setdefault("annotations", {})
+    if not annotations.get("template"):
+        annotations["template"] = json.dumps(result["webhooks"])
+    result["webhooks"] = []
+    for item in json.loads(annotations["template"]):
+        if item["clientConfig"]["service"]["path"] in their_paths(release):
+            item["clientConfig"]["caBundle"] = THEIR_BUNDLE
+            result["webhooks"].append(item)
+    return result
+
+
+def applied(live: Doc, doc: Doc) -> Doc:
+    """The configuration after a server-side apply: entries are merged by name."""
+    result: Doc = deep_copy(live)
+    result["metadata"]["annotations"] = {
+        **result["metadata"]["annotations"],
+        **doc["metadata"]["annotations"],
+    }
+    stored = {item["name"]: item for item in live["webhooks"]}
+    sent = {item["name"]: item for item in deep_copy(doc)["webhooks"]}
+    result["webhooks"] = list(
+        {**stored, **{name: {**stored.get(name, {}), **sent[name]} for name in sent}}.values()
+    )
+    return result
+
+
+def upgraded_by_helm(live: Doc, doc: Doc) -> Doc:
+    """The configuration after an upgrade to a chart without the annotation `template`: Helm removes the annotation."""
+    result = applied(live, doc)
+    del result["metadata"]["annotations"]["template"]
+    return result
+
+
+def assert_everything_is_reviewed(doc: Doc, settings: AdmissionSettings) -> None:
+    """Each rule of this manager has an entry that covers its writes."""
+    mutating = doc["metadata"]["name"] == MUTATING_NAME
+    for rule in build_reviewers(settings):
+        if rule.mutating is mutating:
+            [webhook] = [item for item in doc["webhooks"] if item["name"] == rule.name]
+            assert webhook["clientConfig"]["service"]["path"] in rule.paths
+            assert webhook["clientConfig"]["caBundle"] == ENCODED
+            resources = {name for each in webhook["rules"] for name in each["resources"]}
+            assert resources == {name for each in rule.rules for name in each.resources}
+
+
+@pytest.mark.parametrize("release", ["1.8", "1.9"])
+@pytest.mark.parametrize("install", [applied, upgraded_by_helm])
+@pytest.mark.parametrize("rewrites", range(3), ids=["never", "once", "after each write"])
+def test_a_switch_registers_all_webhooks_although_replicas_of_openkruise_rewrite_them(
+    release: str, install: Callable[[Doc, Doc], Doc], rewrites: int
+) -> None:
+    for before, doc in zip(theirs(release), installed(), strict=True):
+        # given OpenKruise's manager, and pykruise's installation beside it
+        live = install(openkruise_writes(before, release), doc)
+        # when OpenKruise's replicas restore their entries before or after each write of pykruise
+        if rewrites:
+            live = openkruise_writes(live, release)
+        live = kept(live, settings=OFF)
+        assert_everything_is_reviewed(live, OFF)
+        if rewrites == 2:
+            live = openkruise_writes(openkruise_writes(live, release), release)
+        # then the last write of pykruise registers everything
+        live = kept(live, settings=OFF)
+        assert_everything_is_reviewed(live, OFF)
+        assert kept(live, settings=OFF) == live
+        # and also the webhooks of a gate that is enabled later
+        assert_everything_is_reviewed(kept(live), ON)
+
+
+def test_after_a_switch_by_helm_the_entries_are_those_of_the_chart() -> None:
+    """OpenKruise's replicas store all entries of the chart, but register only some of them."""
+    before, doc = theirs("1.8")[1], installed()[1]
+    for item in doc["webhooks"]:
+        item["timeoutSeconds"] = 7
+    live = openkruise_writes(upgraded_by_helm(openkruise_writes(before, "1.8"), doc), "1.8")
+    assert "vcloneset.kb.io" not in names(live)
+    assert {item["timeoutSeconds"] for item in kept(live)["webhooks"]} == {7}
+
+
+def test_completed_entries_keep_the_fields_that_users_may_change() -> None:
+    # given an entry that OpenKruise's manager has restored, with changes
+    live = openkruise_writes(applied(openkruise_writes(theirs("1.9")[1], "1.9"), installed()[1]), "1.9")
+    changes = {
+        "failurePolicy": "Ignore",
+        "timeoutSeconds": 3,
+        "namespaceSelector": {"matchLabels": {"team": "a"}},
+        "objectSelector": {"matchLabels": {"app": "b"}},
+        "matchConditions": [{"name": "theirs", "expression": "true"}],
+    }
+    entry(live, "vpod.kb.io").update(changes)
+    # when the entry does not cover all writes
+    result = entry(kept(live), "vpod.kb.io")
+    # then only the rules are replaced
+    assert [rule["resources"] for rule in result["rules"]] == [["pods"], ["pods/resize"]]
+    assert {field: result[field] for field in changes} == changes
+
+
+def test_an_upgrade_beside_an_older_replica_registers_new_webhooks_and_keeps_changed_entries() -> None:
+    # given an older release that does not know the webhooks of a gate
+    doc = installed()[1]
+    older = deep_copy(doc)
+    older["webhooks"] = [item for item in older["webhooks"] if item["name"] != "vcloneset.kb.io"]
+    older["metadata"]["annotations"]["pykruise.io/webhooks"] = "older"
+    known = [rule for rule in build_reviewers(ON) if rule.name != "vcloneset.kb.io"]
+
+    def older_replica_writes(live: Doc) -> Doc:
+        rules = index_rules_by_path(known)
+        return build_desired_webhooks(live, rules, endpoint=SERVICE, bundle=BUNDLE, installed=known)
+
+    live = older_replica_writes(older)
+    # when a changed manifest of the new release is applied, and an older replica reconciles first
+    entry(doc, "vdaemonset.kb.io")["failurePolicy"] = "Ignore"
+    live = older_replica_writes(applied(live, doc))
+    assert "vcloneset.kb.io" not in names(live)
+    # then
+    live = kept(live)
+    assert_everything_is_reviewed(live, ON)
+    assert entry(live, "vdaemonset.kb.io")["failurePolicy"] == "Ignore"
+
+
+def test_an_entry_that_a_user_removed_stays_removed() -> None:
+    live = kept(installed()[1])
+    live["webhooks"] = [item for item in live["webhooks"] if item["name"] != "vdaemonset.kb.io"]
+    live["metadata"]["annotations"]["template"] = ""
+    assert "vdaemonset.kb.io" not in names(kept(kept(live)))
+
+
+@pytest.mark.parametrize("release", ["1.8", "1.9"])
+def test_the_way_back_registers_openkruises_webhooks_and_a_second_switch_ours(release: str) -> None:
+    for before, doc in zip(theirs(release), installed(), strict=True):
+        saved = openkruise_writes(before, release)
+        live = kept(applied(saved, doc), settings=OFF)
+        # when the saved configuration is applied while a replica of pykruise runs
+        back = deep_copy(live)
+        del back["metadata"]["annotations"]["pykruise.io/webhooks"]
+        back = kept(applied(back, saved), settings=OFF)
+        # then OpenKruise's manager registers what it had registered
+        back = openkruise_writes(back, release)
+        assert names(back) == names(saved)
+        assert back["metadata"]["annotations"] == saved["metadata"]["annotations"]
+        # and after a second switch everything is registered
+        again = kept(openkruise_writes(applied(back, doc), release), settings=OFF)
+        assert_everything_is_reviewed(again, OFF)
+
+
+@pytest.mark.parametrize("release", ["1.8", "1.9"])
+def test_ephemeral_jobs_have_the_path_that_each_release_serves(release: str) -> None:
+    result = entry(openkruise_writes(installed()[1], release), "vephemeraljobs.kb.io")
+    path = "/validate-apps-kruise-io-v1alpha1-ephemeraljob"
+    assert result["clientConfig"]["service"]["path"] == path
+
+
+def test_an_entry_without_the_defaults_of_api_servers_is_written_with_them() -> None:
+    """Otherwise each reconcile would remove what API servers add."""
+    live = kept(installed()[0])
+    template = [{**item} for item in installed()[0]["webhooks"]]
+    for item in template:
+        del item["timeoutSeconds"], item["failurePolicy"]
+    live["metadata"]["annotations"]["template"] = json.dumps(template)
+    for item in kept(live)["webhooks"]:
+        defaults = ("matchPolicy", "reinvocationPolicy", "failurePolicy", "timeoutSeconds")
+        assert [item[field] for field in defaults] == ["Equivalent", "Never", "Fail", 10]
+        assert item["objectSelector"] == {}

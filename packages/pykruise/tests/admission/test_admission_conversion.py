@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from pykruise.admission import conversion
+from pykruise.admission.conversion_path import LONG_CONVERSION, build_conversion_path
 from pykruise.kinds import list_conversions
 from pykruise.kube.documents import MOST_BYTES, decode, encode
 
@@ -131,6 +132,46 @@ def test_only_the_first_of_many_unconvertible_objects_are_named() -> None:
     message = review(request(*[7] * 1000))["response"]["result"]["message"]
     assert "object 15" in message
     assert "object 16" not in message
+
+
+@pytest.mark.parametrize("version", ["v1", "v1beta1"])
+@pytest.mark.parametrize(
+    "part",
+    [{"objects": [1] * 1_000_001}, {"objects": 7}, {"desiredAPIVersion": 1}],
+    ids=["many", "no list", "no text"],
+)
+def test_a_request_that_cannot_be_read_fails_with_its_uid(version: str, part: dict[str, Any]) -> None:
+    document = request(version=version)
+    document["request"] |= part
+    answer = decode(conversion.answer(encode(document)))
+    assert answer["apiVersion"] == f"apiextensions.k8s.io/{version}"
+    assert answer["response"]["uid"] == "705ab4f5"
+    assert answer["response"]["result"]["status"] == "Failure"
+
+
+def test_a_bug_fails_the_request_with_its_uid(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conversion, "convert", lambda *_: 1 / 0)
+    response = decode(conversion.answer(encode(request(cloneset()))))["response"]
+    assert response["uid"] == "705ab4f5"
+    assert response["result"]["message"] == "the conversion failed; see the manager's log"
+
+
+async def test_a_long_request_without_a_response_fails_with_its_uid() -> None:
+    async def convert(_: bytes) -> bytes:
+        raise TimeoutError
+
+    post = build_conversion_path("/convert", aside=convert)["/convert"].poster
+    large = cloneset()
+    large["metadata"]["annotations"] = {"x": "y" * LONG_CONVERSION}
+    response = decode(await post("/convert", encode(request(large)), 10.0))["response"]
+    assert response["uid"] == "705ab4f5"
+    assert response["result"]["message"].startswith("the conversion failed; try again")
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"[" * 100_000, b'{"request": {"uid": 1}}'])
+def test_a_body_without_a_uid_fails_without_one(body: bytes) -> None:
+    response = decode(conversion.answer(body))["response"]
+    assert (response["uid"], response["result"]["status"]) == ("", "Failure")
 
 
 KINDS = sorted(list_conversions())

@@ -94,7 +94,7 @@ def deleting(
         on_refused=refused.append if refused is not None else lambda _: None,
     )
     name = ((doc or {}).get("metadata") or {}).get("name", "")
-    asked_for = request(resource, None, old=doc, name=name, **{"operation": "DELETE", **asked})
+    asked_for = request(resource, None, old=doc, **{"operation": "DELETE", "name": name, **asked})
     return at_once(protection.review, asked_for)
 
 
@@ -225,13 +225,30 @@ def test_the_resource_of_an_old_crd_is_found_by_its_only_version() -> None:
 def test_refusals_are_reported_with_the_user() -> None:
     """admission case 34"""
     refused: list[RefusedDeletion] = []
+    service = labelled("Always", name="web")
+    service["metadata"]["namespace"] = "shop"
     deleting(NAMESPACES, labelled("Always", name="shop"), refused=refused, namespace="shop")
-    deleting(SERVICES, labelled("Always", name="web"), refused=refused)
+    deleting(SERVICES, service, refused=refused)
     deleting(DEPLOYMENTS, labelled("Cascading", replicas=0), refused=refused)
     assert refused == [
-        RefusedDeletion(kind="Namespace", namespace="shop", name="shop", username="alice", is_counted=True),
+        RefusedDeletion(kind="Namespace", namespace="", name="shop", username="alice", is_counted=True),
         RefusedDeletion(kind="Service", namespace="shop", name="web", username="alice", is_counted=False),
     ]
+
+
+def test_the_deletion_of_a_collection_is_reviewed_and_reported_with_the_name_of_each_object() -> None:
+    """pitfall 13"""
+    # given requests without a name, as API servers send them for each object of a collection
+    refused: list[RefusedDeletion] = []
+    counts = Counts(pods=1)
+    doc = labelled("Always", name="web")
+    doc["metadata"]["namespace"] = "shop"
+    # when
+    deleting(DEPLOYMENTS, doc, refused=refused, name="", namespace="shop")
+    deleting(NAMESPACES, labelled("Cascading", name="other"), counts=counts, refused=refused, name="")
+    # then
+    assert [(each.namespace, each.name) for each in refused] == [("shop", "web"), ("", "other")]
+    assert counts.asked == ["pods of other"]
 
 
 def test_a_kinds_own_review_decides_about_everything_but_deletions() -> None:

@@ -9,6 +9,10 @@ live CRD    + Endpoint + bundle ──▶ build_desired_conversion() ──▶ d
 Pure. Object names and the annotation `template` are OpenKruise's. The template contains all entries as installed. While
 a feature is off, its entry is left out of the configuration; it is added again from the template.
 
+During a switch, replicas of OpenKruise run beside this manager. They rewrite the entries from the template that they
+know, without the paths that they do not serve. So after an installation, the live entries can be incomplete:
+`_complete_entries` adds what is missing before they become the template. Both managers then use the same template.
+
 The template never contains this program's match conditions (`CONDITIONS`), which reduce the number of reviews. So
 another manager that uses the template, for example OpenKruise's, gets the webhooks as they were installed.
 """
@@ -16,6 +20,7 @@ another manager that uses the template, for example OpenKruise's, gets the webho
 import base64
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -23,7 +28,7 @@ import msgspec
 import orjson
 
 from pykruise.admission.pods.chain import CONDITION
-from pykruise.kube.admission import MatchCondition, ReviewRule
+from pykruise.kube.admission import MatchCondition, ResourceRule, ReviewRule
 from pykruise.kube.documents import Document, annotations_of, is_same
 from pykruise.kube.resources import Resource
 from pykruise.kube.schemas.crds import build_webhook_conversion
@@ -49,7 +54,8 @@ RELEASE: Final = "pykruise.io/webhooks"
 
 TEMPLATE_OF: Final = "pykruise.io/template-of"
 """Annotation that the manager writes: the value of RELEASE when it stored the template. If RELEASE has another value
-now, the manager stores a new template.
+now, the manager stores a new template. If there is no RELEASE, another program has installed the entries, and the
+manager removes this annotation.
 """
 
 CONFIRMED: Final = "pykruise.io/confirmed"
@@ -142,21 +148,28 @@ def _hash_entries(entries: Sequence[Mapping[str, Any]]) -> str:
 
 
 def build_desired_webhooks(
-    live: Mapping[str, Any], rules: Mapping[str, ReviewRule], *, endpoint: Endpoint, bundle: bytes
+    live: Mapping[str, Any],
+    rules: Mapping[str, ReviewRule],
+    *,
+    endpoint: Endpoint,
+    bundle: bytes,
+    installed: Sequence[ReviewRule] = (),
 ) -> Document:
-    """Return the desired state of a live webhook configuration. `rules`: served path → rule.
+    """Return the desired state of a live webhook configuration. `rules`: served path → rule. `installed`: the rules
+    whose entries the installer writes; a new template contains all of them.
 
-    Entries whose path is not served are left out. All other entries get the address of this server and `bundle`.
+    Entries whose path is not served are left out. All other entries get `bundle` and the address of this server. As in
+    OpenKruise, an entry that is registered by URL keeps its URL, unless the endpoint has a `host`.
     Namespaces that other programs excluded after the installation stay excluded. Raises WebhookConfigurationError.
     """
-    template, is_new = _read_template(live)
+    template, is_new = _read_template(live, installed, endpoint)
     present = {entry.get("name"): entry for entry in live.get("webhooks") or ()}
     webhooks = []
     for entry in template:
         path = _read_path(entry)
         if path in rules:
-            installed = _with_exclusions(entry, present.get(entry.get("name")) or {})
-            webhooks.append(_build_entry(installed, rules[path], path, endpoint=endpoint, bundle=bundle))
+            wanted = _with_exclusions(entry, present.get(entry.get("name")) or {})
+            webhooks.append(_build_entry(wanted, rules[path], path, endpoint=endpoint, bundle=bundle))
     annotations = dict(annotations_of(live))
     if webhooks != live.get("webhooks"):
         annotations.pop(CONFIRMED, None)
@@ -164,6 +177,8 @@ def build_desired_webhooks(
         annotations[TEMPLATE] = orjson.dumps(template).decode()
         if RELEASE in annotations:
             annotations[TEMPLATE_OF] = annotations[RELEASE]
+    if RELEASE not in annotations:
+        annotations.pop(TEMPLATE_OF, None)
     metadata = {**(live.get("metadata") or {}), "annotations": annotations}
     return {**live, "metadata": metadata, "webhooks": webhooks}
 
@@ -181,6 +196,27 @@ def add_confirmation(live: Mapping[str, Any]) -> Document | None:
         return None
     metadata = {**(live.get("metadata") or {}), "annotations": {**annotations, CONFIRMED: entries}}
     return {**live, "metadata": metadata}
+
+
+def covers(entry: Mapping[str, Any], rule: ReviewRule) -> bool:
+    """Whether the entry sends all writes that the rule reviews to one of its paths. Its name may be another one."""
+    if _find_path(entry) not in rule.paths:
+        return False
+    written = [
+        ResourceRule(
+            groups=tuple(each.get("apiGroups") or ()),
+            resources=tuple(each.get("resources") or ()),
+            operations=tuple(each.get("operations") or ()),
+        )
+        for each in entry.get("rules") or ()
+    ]
+    for needed in rule.rules:
+        for group, name, operation in product(needed.groups, needed.resources, needed.operations):
+            plural, _, subresource = name.partition("/")
+            resource = Resource(group, "", plural, "")
+            if not any(each.matches(resource, subresource, operation) for each in written):
+                return False
+    return True
 
 
 def list_mismatches(live: Mapping[str, Any], rules: Mapping[str, ReviewRule], *, bundle: bytes) -> list[str]:
@@ -214,23 +250,72 @@ def drop_conditions(live: Mapping[str, Any]) -> Document:
     return {**live, "webhooks": [_without_conditions(entry) for entry in live.get("webhooks") or ()]}
 
 
-def _read_template(live: Mapping[str, Any]) -> tuple[list[Document], bool]:
+def _read_template(
+    live: Mapping[str, Any], installed: Sequence[ReviewRule], endpoint: Endpoint
+) -> tuple[list[Document], bool]:
     """Return the entries as installed, and whether the annotation `template` must be written."""
     annotations = annotations_of(live)
     text = annotations.get(TEMPLATE) or ""
-    if text and annotations.get(RELEASE) == annotations.get(TEMPLATE_OF):
-        try:
-            result = orjson.loads(text)
-        except orjson.JSONDecodeError as error:
-            raise WebhookConfigurationError(
-                f"annotation {TEMPLATE} is not JSON: {error}; correct or remove it"
-            ) from error
-        if not isinstance(result, list) or not all(isinstance(entry, dict) for entry in result):
-            raise WebhookConfigurationError(
-                f"annotation {TEMPLATE} is not a list of webhooks; remove the value"
-            )
-        return result, False
-    return [_without_conditions(entry) for entry in live.get("webhooks") or ()], True
+    release = annotations.get(RELEASE)
+    is_installed_again = release is not None and release != annotations.get(TEMPLATE_OF)
+    if text and not is_installed_again:
+        return _decode_template(text), False
+    entries = [_without_conditions(entry) for entry in live.get("webhooks") or ()]
+    if not is_installed_again:
+        return entries, True
+    mutating = live["metadata"]["name"] == MUTATING_NAME
+    rules = [rule for rule in installed if rule.mutating is mutating]
+    try:
+        earlier = _decode_template(text) if text else []
+    except WebhookConfigurationError:
+        earlier = []
+    return _complete_entries(entries, earlier, rules, endpoint), True
+
+
+def _decode_template(text: str) -> list[Document]:
+    try:
+        result = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise WebhookConfigurationError(
+            f"annotation {TEMPLATE} is not JSON: {error}; correct or remove it"
+        ) from error
+    if not isinstance(result, list) or not all(isinstance(entry, dict) for entry in result):
+        raise WebhookConfigurationError(f"annotation {TEMPLATE} is not a list of webhooks; remove the value")
+    return result
+
+
+_OWN_FIELDS: Final = ("clientConfig", "rules", "sideEffects")
+"""Fields that must fit the manager that responds. All other fields of an entry may have been changed by users."""
+
+
+def _complete_entries(
+    entries: Sequence[Document], earlier: Sequence[Document], rules: Iterable[ReviewRule], endpoint: Endpoint
+) -> list[Document]:
+    """Return the live entries, and entries for the rules whose writes they do not cover.
+
+    If OpenKruise's manager found an empty template after the installation, it has stored all installed entries in the
+    template (`earlier`), and left some out of the live entries: these are used as they were installed. Otherwise the
+    entry is the rule's. It replaces a live entry of the same name, but keeps the fields that users may change.
+    """
+    result = list(entries)
+    for rule in rules:
+        if any(covers(entry, rule) for entry in result):
+            continue
+        entry = next(
+            (entry for entry in earlier if entry.get("name") == rule.name and covers(entry, rule)), None
+        )
+        position = next(
+            (number for number, present in enumerate(result) if present.get("name") == rule.name), None
+        )
+        if entry is None:
+            entry = rule.to_document(endpoint.build_client_config(rule.path))
+            if position is not None:
+                entry = {**entry, **result[position], **{field: entry[field] for field in _OWN_FIELDS}}
+        if position is None:
+            result.append(entry)
+        else:
+            result[position] = entry
+    return result
 
 
 def _without_conditions(entry: Mapping[str, Any]) -> Document:
@@ -284,23 +369,46 @@ def _is_narrower(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
 
 
 def _read_path(entry: Mapping[str, Any]) -> str:
-    config = entry.get("clientConfig") or {}
-    path = (config.get("service") or {}).get("path") or urlsplit(config.get("url") or "").path
+    path = _find_path(entry)
     if not path:
         raise WebhookConfigurationError(
             f"webhook {entry.get('name')} has neither clientConfig.service.path nor clientConfig.url"
         )
-    return str(path)
+    return path
+
+
+def _find_path(entry: Mapping[str, Any]) -> str:
+    config = entry.get("clientConfig") or {}
+    return str((config.get("service") or {}).get("path") or urlsplit(config.get("url") or "").path)
+
+
+_DEFAULTS: Final[Mapping[str, Any]] = {
+    "failurePolicy": "Fail",
+    "matchPolicy": "Equivalent",
+    "namespaceSelector": {},
+    "objectSelector": {},
+    "timeoutSeconds": 10,
+}
+"""Defaults that API servers add. Without them, an entry of a template that lacks a field would differ from the stored
+entry forever, and each reconcile would write it again.
+"""
 
 
 def _build_entry(
     entry: Mapping[str, Any], rule: ReviewRule, path: str, *, endpoint: Endpoint, bundle: bytes
 ) -> Document:
+    written = entry.get("clientConfig") or {}
     config = endpoint.build_client_config(path, bundle)
-    port = ((entry.get("clientConfig") or {}).get("service") or {}).get("port")
-    if port and "service" in config:
-        config["service"]["port"] = port
-    result = {**_without_conditions(entry), "clientConfig": config}
+    if port := (written.get("service") or {}).get("port"):
+        if "service" in config:
+            config["service"]["port"] = port
+    elif written.get("url") and not endpoint.host:
+        # The user has chosen this address, for example that of a proxy.
+        config = {key: value for key, value in config.items() if key != "service"} | {"url": written["url"]}
+    result = {**_DEFAULTS, **_without_conditions(entry), "clientConfig": config}
+    result["rules"] = [{"scope": "*", **each} for each in entry.get("rules") or ()]
+    if rule.mutating:
+        result = {"reinvocationPolicy": "Never", **result}
     if rule.conditions:
         added = [
             {"name": condition.name, "expression": condition.expression} for condition in rule.conditions

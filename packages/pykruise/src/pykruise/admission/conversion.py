@@ -36,6 +36,7 @@ MOST_VALUES: Final = 1_000_000
 """Maximum number of values in one request, estimated before decoding from commas and opening brackets."""
 
 _GROUP: Final = "apiextensions.k8s.io"
+_API_VERSIONS: Final = tuple(f"{_GROUP}/{version}" for version in REVIEW_VERSIONS)
 
 
 class _Request(msgspec.Struct, rename={"desired": "desiredAPIVersion"}):
@@ -53,6 +54,20 @@ class _Review(msgspec.Struct, rename={"api_version": "apiVersion"}):
 _decode = msgspec.json.Decoder(_Review).decode
 
 
+class _RequestHead(msgspec.Struct):
+    uid: str = ""
+
+
+class _Head(msgspec.Struct, rename={"api_version": "apiVersion"}):
+    """The fields of a ConversionReview that a failure needs. Other fields may be invalid."""
+
+    api_version: str = ""
+    request: _RequestHead = msgspec.field(default_factory=_RequestHead)
+
+
+_decode_head = msgspec.json.Decoder(_Head).decode
+
+
 def answer(body: bytes, table: Conversions | None = None) -> bytes:
     """Convert like `review`, but return a response with status Failure if the review is invalid, or if a bug in
     this program raises an exception.
@@ -60,15 +75,24 @@ def answer(body: bytes, table: Conversions | None = None) -> bytes:
     try:
         return review(body, table)
     except (ValueError, RecursionError) as error:
-        return build_failure(f"the body cannot be converted: {error}")
+        return build_failure(body, f"the body cannot be converted: {error}")
     except Exception:
         _log.exception("a conversion failed")
-        return build_failure("the conversion failed; see the manager's log")
+        return build_failure(body, "the conversion failed; see the manager's log")
 
 
-def build_failure(message: str) -> bytes:
-    """Return a response with status Failure. It is for requests that were not read, so its UID is empty."""
-    return _encode_answer(f"{_GROUP}/{REVIEW_VERSIONS[0]}", "", _build_failed_result([message]))
+def build_failure(body: bytes, message: str) -> bytes:
+    """Return a response with status Failure to a request that was not converted.
+
+    It has the version and the UID of the request if these can be read. API servers do not show the message of a
+    response with another UID.
+    """
+    try:
+        asked = _decode_head(body)
+    except (msgspec.DecodeError, RecursionError):
+        asked = _Head()
+    version = asked.api_version if asked.api_version in _API_VERSIONS else _API_VERSIONS[0]
+    return _encode_answer(version, asked.request.uid, _build_failed_result([message]))
 
 
 def review(body: bytes, table: Conversions | None = None) -> bytes:
@@ -105,8 +129,7 @@ def _read(body: bytes) -> tuple[str, _Request]:
         asked = _decode(body)
     except msgspec.DecodeError as err:
         raise ValueError(f"not a ConversionReview: {err}") from err
-    versions = {f"{_GROUP}/{each}" for each in REVIEW_VERSIONS}
-    if asked.kind != "ConversionReview" or asked.api_version not in versions:
+    if asked.kind != "ConversionReview" or asked.api_version not in _API_VERSIONS:
         raise ValueError(f"not a ConversionReview of {_GROUP}: {asked.api_version} {asked.kind}")
     if asked.request is None:
         raise ValueError("the ConversionReview has no request")

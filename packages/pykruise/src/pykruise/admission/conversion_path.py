@@ -38,7 +38,7 @@ def build_conversion_path(path: str, *, aside: Converter | None = None) -> Mappi
             return await convert(body)
         except OSError as error:
             _log.error("a conversion failed: %s", error)
-            return conversion.build_failure(f"the conversion failed; try again: {error}")
+            return conversion.build_failure(body, f"the conversion failed; try again: {error}")
 
     long = LongBodies(LONG_CONVERSION, Quota(LONG_AT_ONCE, most_of_one=LONG_AT_ONCE // 4))
     return {path: PostPath(post, body=CONVERSION_BODY, long=long, is_open=True)}

@@ -4,8 +4,10 @@ deleted while they still contain something.
 AdmissionRequest (DELETE) ──▶ Protection.review() ──▶ allowed, or 403 and a RefusedDeletion for logs and metrics
                               └──▶ ProtectionCounts (live reads: pods, claims, custom resources)
 
-The label of the stored object is read. A deletion is always allowed if the object is already terminating, or if the
-request does not contain the stored object. Same rules as OpenKruise's gate ResourcesDeletionProtection.
+The label, the name and the namespace of the stored object are read: a request that deletes a collection contains no
+name, and a request that deletes a Namespace contains its name as namespace. A deletion is always allowed if the object
+is already terminating, or if the request does not contain the stored object. Same rules as OpenKruise's gate
+ResourcesDeletionProtection.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -102,7 +104,7 @@ class Protection:
         why = await self._find_refusal(request, old, value)
         if why is None:
             return ALLOWED
-        self._report_refusal(request)
+        self._report_refusal(request, old)
         message = f"forbidden by ResourcesProtectionDeletion for {LABEL}={value}{why}"
         return AdmissionAnswer(
             refusal=ErrorStatus(status="Failure", message=message, reason="Forbidden", code=403)
@@ -123,7 +125,7 @@ class Protection:
             replicas = get_path(old, "spec", "replicas")
             return f" and replicas {replicas}>0" if isinstance(replicas, int) and replicas > 0 else None
         if which == _NAMESPACES:
-            return await self._find_namespace_refusal(request.name)
+            return await self._find_namespace_refusal(_read_name(old))
         return await self._find_crd_refusal(old)
 
     async def _find_namespace_refusal(self, namespace: str) -> str | None:
@@ -161,17 +163,21 @@ class Protection:
         except KubeError as error:
             return f", and {what} cannot be counted: {error}"
 
-    def _report_refusal(self, request: AdmissionRequest) -> None:
+    def _report_refusal(self, request: AdmissionRequest, old: Mapping[str, Any]) -> None:
         resource = request.resource
         self._on_refused(
             RefusedDeletion(
                 kind=resource.kind,
-                namespace=request.namespace,
-                name=request.name,
+                namespace=get_path(old, "metadata", "namespace") or "",
+                name=_read_name(old),
                 username=request.username,
                 is_counted=(resource.group, resource.plural) not in _WHOLE,
             )
         )
+
+
+def _read_name(old: Mapping[str, Any]) -> str:
+    return get_path(old, "metadata", "name") or ""
 
 
 def add_protection(protection: Protection, reviewer: Reviewer) -> Reviewer:

@@ -114,6 +114,13 @@ def build_reviewers(
     return tuple(_with_timeout(rule, settings) for rule in rules)
 
 
+def list_installed_rules(settings: AdmissionSettings) -> tuple[ReviewRule, ...]:
+    """Return the webhooks that an installation contains. The manager leaves inactive webhooks out of the live
+    configurations, and adds them again when their gate is enabled.
+    """
+    return build_reviewers(msgspec.structs.replace(settings, deletion_protection=True))
+
+
 def steps_of_pods(settings: AdmissionSettings, context: ReviewContext) -> PodChain:
     """Return the enabled steps of pod admission of all kinds."""
     of_kind = context.kind_settings or partial(_build_gated_settings, settings.gates)
@@ -318,10 +325,12 @@ class _Reviewed:
             return check_metadata(convert_to_hub(reviewer(around), list_conversions(), spoke=rules))
 
         around = _Around(self._lookups, announce)
+        paths = (f"{stem}-{name}", f"{stem}-v1alpha1-{name}")
+        path, alias = reversed(paths) if self.kind.reviews.has_versioned_path else paths
         return ReviewRule(
             name=f"{verb[0]}{name}.kb.io",
-            path=f"{stem}-{name}",
-            aliases=(f"{stem}-v1alpha1-{name}",),
+            path=path,
+            aliases=(alias,),
             reviewer=_run_long_aside(
                 of_all_versions(around), of_all_versions(around.leave_loop()), self._aside
             ),

@@ -119,6 +119,8 @@ class WebhookTarget(msgspec.Struct, frozen=True, kw_only=True):
     """Whether this program manages the certificates. If they are external, configurations are only compared, not
     written.
     """
+    installed: Sequence[ReviewRule] = ()
+    """Rules whose entries the installer writes: those of `rules`, and those of features that are off now."""
     quiet_s: float = QUIET_S
 
 
@@ -317,7 +319,11 @@ class _Draft:
             try:
                 rules, because = self._with_conditions(name, live)
                 wanted = build_desired_webhooks(
-                    live, rules, endpoint=self._target.endpoint, bundle=self._observed.bundle
+                    live,
+                    rules,
+                    endpoint=self._target.endpoint,
+                    bundle=self._observed.bundle,
+                    installed=self._target.installed,
                 )
             except WebhookConfigurationError as error:
                 self.problems.append(f"{resource}: {error}")

@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from pykruise.admission.configurations import Endpoint, build_configurations
-from pykruise.admission.reviewers import build_reviewers
+from pykruise.admission.reviewers import list_installed_rules
 from pykruise.admission.settings import AdmissionSettings
 from pykruise.kinds import HUB_STORED, build_crds
 from pykruise.kinds.gates import Gates
@@ -116,8 +116,6 @@ def build_manifests(wanted: Installation) -> list[Document]:
         namespace=wanted.namespace,
         gates=wanted.gates,
         pod_webhook=wanted.gates["PodWebhook"],
-        # The manager removes inactive webhooks automatically and adds them again when a gate is enabled.
-        deletion_protection=True,
     )
     # API servers reject a webhook with both a URL and a Service. So the manifests must use the same form that managers
     # write; otherwise a second apply would fail.
@@ -133,7 +131,7 @@ def build_manifests(wanted: Installation) -> list[Document]:
         *build_roles(wanted.gates, namespace=wanted.namespace),
         *build_aggregated_roles(),
         *_build_programs(wanted),
-        *build_configurations(build_reviewers(admission), endpoint),
+        *build_configurations(list_installed_rules(admission), endpoint),
     ]
 
 

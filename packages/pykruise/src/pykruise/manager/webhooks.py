@@ -25,6 +25,8 @@ from pykruise.admission.certificates import Certificates, read_renew_before
 from pykruise.admission.configurations import CONFIGURATIONS, CONVERT_PATH, Endpoint
 from pykruise.admission.conversion_path import build_conversion_path
 from pykruise.admission.conversion_process import ConversionProcess
+from pykruise.admission.reviewers import list_installed_rules
+from pykruise.admission.settings import make_admission_settings
 from pykruise.admission.stores import (
     CertificateFolder,
     CertificateStore,
@@ -175,8 +177,10 @@ class Webhooks:
         }
 
     def _build_target(self, quiet_s: float) -> WebhookTarget:
+        settings = make_admission_settings(self._settings.gates, namespace=self._settings.own_namespace)
         return WebhookTarget(
             rules=self.reviews.dispatcher.by_path,
+            installed=list_installed_rules(settings),
             converted=frozenset(list_conversions()),
             endpoint=self._endpoint,
             is_managed=self._choose_store.is_managed,

@@ -184,3 +184,5 @@ class Reviews(msgspec.Struct, frozen=True, kw_only=True):
     """Permissions that the reviews themselves need."""
     webhook: str = ""
     """Name of the validating webhook; if empty, `v<kind>.kb.io`."""
+    has_versioned_path: bool = False
+    """Whether the registered paths contain `v1alpha1`, because every release of OpenKruise serves only these paths."""

@@ -94,7 +94,7 @@ KIND = Kind(
     versions=(Version(name="v1alpha1", root=EphemeralJob, storage=True, columns=_COLUMNS),),
     short_names=("ejob",),
     amounts=(Amount(path=("spec", "parallelism"), stops="no containers are started"),),
-    reviews=Reviews(validating=lambda *_: _validate),
+    reviews=Reviews(validating=lambda *_: _validate, webhook="vephemeraljobs.kb.io", has_versioned_path=True),
     stored=_STORED,
     control=add_judgement(
         Control(

@@ -11,6 +11,11 @@ from pykruise.admission.configurations import (
     CONFIGURATIONS,
     MUTATING,
     MUTATING_NAME,
+    RELEASE,
+    TEMPLATE_OF,
+    VALIDATING,
+    VALIDATING_NAME,
+    covers,
     read_current_conditions,
 )
 from pykruise.admission.match_conditions import list_due_conditions, list_widest_conditions
@@ -20,7 +25,7 @@ from pykruise.admission.settings import make_admission_settings
 from pykruise.admission.stores import read_certificates
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.gates import GateError
-from pykruise.kube.documents import Document, labels_of
+from pykruise.kube.documents import Document, annotations_of, labels_of
 from pykruise.kube.errors import (
     InternalError,
     InvalidError,
@@ -42,6 +47,10 @@ from pykruise.manager.settings import WebhookSettings
 ENDPOINT_SLICES = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")
 WEEK_S = 7 * 24 * 3600.0
 LOG = f"kubectl -n {{namespace}} logs deployment/{MANAGER}"
+COMPLETE = (
+    "let the manager add the missing entries: kubectl annotate "
+    f"{MUTATING.plural}/{MUTATING_NAME} {VALIDATING.plural}/{VALIDATING_NAME} {TEMPLATE_OF}-"
+)
 START = f"start a manager if none runs; if one runs, read its log: {LOG}"
 
 
@@ -138,6 +147,7 @@ async def check_configurations(live: Live) -> Sequence[Finding]:
     }
     findings: list[Finding] = []
     entries: dict[str, Document] = {}
+    is_ours = True
     for resource, name in CONFIGURATIONS:
         configurations = await live.get(resource, "", name)
         if configurations is None:
@@ -147,17 +157,23 @@ async def check_configurations(live: Live) -> Sequence[Finding]:
                 )
             )
             continue
+        is_ours = is_ours and RELEASE in annotations_of(configurations)
         for entry in configurations.get("webhooks") or ():
             entries[entry["name"]] = entry
             findings += _check_entry(entry, settings, live.namespace, authority, namespaces)
         findings += await _check_conditions(live, name, configurations)
     if len(findings) == 0:
         # The manager leaves out entries of kinds that are not installed; check_crds reports these kinds.
-        gated = make_admission_settings(await live.read_gates())
-        wanted = {rule.name for rule in build_reviewers(gated) if rule.needs is None}
-        if missing := sorted(wanted - set(entries)):
-            what = f"these webhooks are not registered: {', '.join(missing)}"
-            findings.append(make_warning("webhooks", what, APPLY))
+        gates = await live.read_gates()
+        wanted = [rule for rule in build_reviewers(make_admission_settings(gates)) if rule.needs is None]
+        missing = [rule.name for rule in wanted if not any(covers(entry, rule) for entry in entries.values())]
+        if missing:
+            what = (
+                "these webhooks are not registered for all writes that the manager reviews: "
+                f"{', '.join(sorted(missing))}"
+            )
+            completes = is_ours and not gates["EnableExternalCerts"]
+            findings.append(make_warning("webhooks", what, COMPLETE if completes else APPLY))
     return findings or [
         make_fine(
             "webhooks",
