@@ -282,9 +282,11 @@ class _Reviewed:
         self, gates: Gates, protection: Protection, announce: Announce | None
     ) -> ReviewRule:
         """Return the rule of the validating webhook: for creations and updates if the kind has a validating review, and
-        for deletions if the kind has deletion protection.
+        for deletions if the kind has deletion protection. A selection is announced only if the gates enable the kind's
+        steps of pod admission.
         """
-        reviews = self.kind.reviews
+        reviews, steps = self.kind.reviews, self.kind.pods
+        takes_part = steps is not None and PodKind(self.kind, steps).is_on(gates.__getitem__)
         make = reviews.validating
         operations = ("CREATE", "UPDATE") if make is not None else ()
 
@@ -292,7 +294,8 @@ class _Reviewed:
             result: Reviewer = make(self._settings, around.lookups) if make is not None else allow
             result = add_advice(result, self.kind, self._settings)
             if self._selection is not None:
-                result = announce_selection(result, around.announce, self._selection)
+                heard = around.announce if takes_part else None
+                result = announce_selection(result, heard, self._selection)
             result = guard_by_gates(self.kind, gates, result)
             return add_protection(protection, result) if reviews.is_protected else result
 
