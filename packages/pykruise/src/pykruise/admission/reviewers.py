@@ -47,7 +47,7 @@ from pykruise.kube.webhooks.reviews import LONG_REVIEW
 from pykruise.plans.kind import Kind
 from pykruise.plans.pod_steps import StepContext, StepReport
 from pykruise.plans.review import Lookups, allow, run_beside_the_loop
-from pykruise.plans.unreviewed_namespaces import EXCLUDED_LABEL, list_excluded_names
+from pykruise.plans.unreviewed_namespaces import EXCLUDED_LABEL, SYSTEM, list_excluded_names
 from pykruise.pods.settings import build_settings
 
 
@@ -186,14 +186,13 @@ def _build_pod_namespace_selector(settings: AdmissionSettings) -> Mapping[str, A
     label, value = EXCLUDED_LABEL
     expressions = [
         {"key": label, "operator": "NotIn", "values": [value]},
-        *_build_namespace_selector(settings)["matchExpressions"],
+        _exclude_names(*list_excluded_names(settings.namespace)),
     ]
     return {"matchExpressions": expressions}
 
 
-def _build_namespace_selector(settings: AdmissionSettings) -> Mapping[str, Any]:
-    names = list(dict.fromkeys(list_excluded_names(settings.namespace)))
-    return {"matchExpressions": [{"key": NAMESPACE_NAME_LABEL, "operator": "NotIn", "values": names}]}
+def _exclude_names(*names: str) -> Mapping[str, Any]:
+    return {"key": NAMESPACE_NAME_LABEL, "operator": "NotIn", "values": list(dict.fromkeys(names))}
 
 
 # ── deletion protection of Kubernetes' own kinds ─────────────────────────────
@@ -228,7 +227,8 @@ def _list_protection_rules(settings: AdmissionSettings, protection: Protection) 
                 ResourceRule(groups=(group,), versions=versions, resources=(plural,), operations=("DELETE",)),
             ),
             failure_policy=settings.protection_failure_policy,
-            namespace_selector=_build_namespace_selector(settings),
+            # As in OpenKruise's chart, the manager's own namespace is protected too.
+            namespace_selector={"matchExpressions": [_exclude_names(SYSTEM)]},
             object_selector=PROTECTED,
         )
         for name, path, group, versions, plural in rows
