@@ -538,11 +538,6 @@ _WORKLOAD_SPREAD: Final = _differences_of(
         "it gets 429",
         "`kubectl drain` tries again",
     ),
-    (
-        "a second WorkloadSpread for the same workload is accepted",
-        "the second one is rejected",
-        "two WorkloadSpreads would place the same pods",
-    ),
 )
 
 _RESOURCE_DISTRIBUTION: Final = _differences_of(
