@@ -783,6 +783,11 @@ _POD_UNAVAILABLE_BUDGET: Final = _differences_of(
         "with -1, the budget allows one more unavailable pod than its spec",
     ),
     (
+        "a container whose image has a digest must run an image of the same repository and digest",
+        "only the digest is compared",
+        "a runtime may report another repository for the same content, and the pod would never count as available",
+    ),
+    (
         "a pod of a deleted budget has no budget",
         "the next budget that selects it protects it",
         "the pod stays protected",

@@ -422,6 +422,7 @@ BEGUN = {
         (images(("main", f"web@{DIGEST}", f"docker.io/web@{OTHER}")), False),
         (images(("main", f"web@{DIGEST}", "")), False),
         (images(("main", f"web@{DIGEST}", f"docker.io/web@{DIGEST}")), True),
+        (images(("main", f"web@{DIGEST}", f"mirror.example.com/other@{DIGEST}")), True),
         # all containers by digest: the record of an update in place does not matter
         (
             images(
