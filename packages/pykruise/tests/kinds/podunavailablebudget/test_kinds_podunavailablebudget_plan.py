@@ -308,7 +308,7 @@ def test_a_pod_whose_budget_no_longer_covers_it_is_assigned_to_the_next_budget(
     [(DEPLOYMENT, False), (("apps/v1", "Deployment", "adopted"), True), (None, True)],
     ids=["the budget's Deployment", "another Deployment", "no Deployment"],
 )
-def test_the_controller_of_a_replicaset_and_not_its_name_says_whether_a_budget_still_covers_a_pod(
+def test_the_controller_of_a_replicaset_and_not_its_name_decides_whether_a_budget_covers_a_pod(
     above: Any, *, is_taken_over: bool
 ) -> None:
     adopted = ("apps/v1", "ReplicaSet", "adopted")
