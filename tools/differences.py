@@ -544,11 +544,6 @@ _WORKLOAD_SPREAD: Final = _differences_of(
         "it gets 429",
         "`kubectl drain` tries again",
     ),
-    (
-        "a second WorkloadSpread for the same workload is accepted",
-        "the second one is rejected",
-        "two WorkloadSpreads would place the same pods",
-    ),
 )
 
 _RESOURCE_DISTRIBUTION: Final = _differences_of(
@@ -792,6 +787,11 @@ _POD_UNAVAILABLE_BUDGET: Final = _differences_of(
         "an unknown number of replicas counts as -1",
         "it counts as 0, with the Warning `UnknownReplicas`",
         "with -1, the budget allows one more unavailable pod than its spec",
+    ),
+    (
+        "a container whose image has a digest must run an image of the same repository and digest",
+        "only the digest is compared",
+        "a runtime may report another repository for the same content, and the pod would never count as available",
     ),
     (
         "a pod of a deleted budget has no budget",

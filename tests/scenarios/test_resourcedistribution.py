@@ -13,9 +13,10 @@ from pykruise.kinds.resourcedistribution.kind import KIND
 from pykruise.kinds.resourcedistribution.plan import FROM_ANNOTATION, HASH_ANNOTATION
 from pykruise.kinds.resourcedistribution.types import RESOURCE_DISTRIBUTIONS
 from pykruise.kube.client.metered import MeteredTransport
+from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
-from pykruise.kube.resources import CONFIG_MAPS, NAMESPACES, SECRETS
+from pykruise.kube.resources import CONFIG_MAPS, NAMESPACES, SECRETS, Resource
 from support.distributions import DISTRIBUTING, Distribution, encoded, secret
 from support.faults import (
     Answer,
@@ -117,6 +118,30 @@ async def test_config_maps_are_distributed_to_named_namespaces(stage: Stage) -> 
     copy = await distribution.copy("late")
     assert copy is not None
     assert (copy["data"], copy["binaryData"]) == ({"k": "v"}, {"b": encoded("x")})
+
+
+@pytest.mark.parametrize(
+    ("kind", "written", "data"),
+    [
+        (CONFIG_MAPS, {"binaryData": {"b": "eHh4\neHh4\n"}, "immutable": True}, {"b": encoded("xxxxxx")}),
+        (SECRETS, {"stringData": {"token": "1", "empty": None}}, {"token": encoded("1"), "empty": ""}),
+    ],
+    ids=["binary data on several lines", "null in stringData"],
+)
+async def test_a_copy_whose_contents_are_stored_in_another_way_is_complete(
+    stage: Stage, kind: Resource, written: Document, data: Document
+) -> None:
+    distribution = Distribution(stage, kind=kind)
+    await distribution.add_namespace("a")
+    await stage.start_manager(settings=DISTRIBUTING)
+    resource = {"apiVersion": "v1", "kind": kind.kind, "metadata": {"name": distribution.name}, **written}
+    # when
+    await distribution.create(resource)
+    # then
+    await distribution.until_counted(desired=1, succeeded=1)
+    copy = await distribution.copy("a")
+    assert copy is not None
+    assert (copy.get("binaryData") or copy.get("data")) == data
 
 
 async def test_a_resource_of_another_owner_is_kept_until_it_is_deleted(stage: Stage) -> None:

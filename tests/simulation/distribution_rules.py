@@ -35,9 +35,10 @@ def content_of(kind: str, document: Document) -> Document:
     data: Document = dict(document.get("data") or {})
     result: Document = {"data": data, "immutable": bool(document.get("immutable"))}
     if kind == "ConfigMap":
-        return result | {"binaryData": document.get("binaryData") or {}}
+        binary = document.get("binaryData") or {}
+        return result | {"binaryData": {name: text.replace("\n", "") for name, text in binary.items()}}
     for name, text in (document.get("stringData") or {}).items():
-        data[name] = b64encode(text.encode()).decode()
+        data[name] = b64encode((text or "").encode()).decode()
     return result | {"type": document.get("type") or "Opaque"}
 
 

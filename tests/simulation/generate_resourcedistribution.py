@@ -60,8 +60,8 @@ def _resource(rng: random.Random) -> dict[str, Any]:
 def _further(rng: random.Random, kind: str) -> dict[str, Any]:
     """Fields that only ConfigMaps, or only Secrets, have."""
     if kind == "ConfigMap":
-        return {"binaryData": {"c": "AAAA"}} if rng.random() < 0.2 else {}
-    return rng.choice(({}, {}, {"stringData": {"text": "plain"}}, {"type": rng.choice(_TYPES)}))
+        return {"binaryData": {"c": "AA\nAA\n"}} if rng.random() < 0.2 else {}
+    return rng.choice(({}, {}, {"stringData": {"text": "plain", "none": None}}, {"type": rng.choice(_TYPES)}))
 
 
 def _data(rng: random.Random) -> dict[str, str | None]:

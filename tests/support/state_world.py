@@ -18,6 +18,7 @@ from pykruise.kinds.persistentpodstate.snapshot import StateSettings, read_snaps
 from pykruise.kinds.persistentpodstate.types import PERSISTENT_POD_STATES
 from pykruise.kinds.persistentpodstate.view import (
     ADVANCED,
+    GENERATED,
     STATE_VIEWS,
     WORKLOAD_VIEWS,
     StateView,
@@ -81,10 +82,11 @@ class StateWorld:
         return project_state(encode(self.state))
 
     def write_state(self, *, owner: str = "", **spec: Any) -> None:
-        """A user or a manager creates the PersistentPodState; `owner`: uid of its managing owner."""
+        """A user creates the PersistentPodState, or a manager generates it; `owner`: uid of its managing owner."""
         metadata: Document = {"name": NAME, "namespace": NAMESPACE, "uid": "s1", "generation": 1}
         if owner:
             metadata["ownerReferences"] = [{**TARGET, "uid": owner, "controller": True}]
+            metadata["annotations"] = {GENERATED: "true"}
         whole = {"targetRef": TARGET, "requiredPersistentTopology": {"keys": ["zone"]}, **spec}
         self.state = {
             "metadata": metadata | self._next(),

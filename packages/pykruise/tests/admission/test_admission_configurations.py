@@ -98,7 +98,7 @@ def test_both_configurations_have_the_originals_names_and_entries() -> None:
     assert entry(validating, "vcloneset.kb.io")["rules"][0]["operations"] == ["CREATE", "UPDATE", "DELETE"]
 
 
-def test_neither_kube_system_nor_the_managers_own_namespace_is_guarded() -> None:
+def test_only_kube_system_and_for_pods_also_the_managers_own_namespace_is_excluded() -> None:
     """admission case 19"""
     mutating, validating = installed(AdmissionSettings(deletion_protection=True, namespace="mine"))
     outside = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["kube-system", "mine"]}
@@ -108,7 +108,9 @@ def test_neither_kube_system_nor_the_managers_own_namespace_is_guarded() -> None
     for name in names(validating):
         if name.startswith("vbuiltin") or name in ("vnamespace.kb.io", "vservice.kb.io", "vingress.kb.io"):
             result = entry(validating, name)
-            assert result["namespaceSelector"] == {"matchExpressions": [outside]}
+            assert result["namespaceSelector"] == {
+                "matchExpressions": [{**outside, "values": ["kube-system"]}]
+            }
             assert result["objectSelector"]["matchExpressions"][0]["operator"] == "Exists"
 
 

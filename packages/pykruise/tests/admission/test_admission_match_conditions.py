@@ -25,10 +25,12 @@ from pykruise.admission.match_conditions import (
     announce_selection,
     list_widest_conditions,
 )
-from pykruise.admission.reviewers import build_reviewers
+from pykruise.admission.reviewers import ReviewContext, build_reviewers
+from pykruise.admission.settings import AdmissionSettings
 from pykruise.admission.stores import SecretStore
 from pykruise.admission.webhook_plan import CONFIRM_S, CrdView, WebhookTarget
 from pykruise.admission.webhook_sync import WebhookSync, WebhookSyncError
+from pykruise.kinds.gates import Gates
 from pykruise.kinds.sidecarset.snapshot import SIDECAR_SET_VIEWS
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest
@@ -41,6 +43,7 @@ from pykruise.kube.values.cel import Interests, Meant
 from pykruise.kube.values.selectors import parse_selector
 from pykruise.kube.webhooks.reviews import index_rules_by_path
 from pykruise.plans.pod_steps import PodSelection, Webhook
+from pykruise.pods.probes.views import POD_PROBE_MARKERS
 from pykruise.pods.workload.budgets import POD_UNAVAILABLE_BUDGETS
 from support.reviews import request
 from support.sandbox import small_cluster
@@ -338,6 +341,35 @@ async def test_a_change_that_selects_other_pods_is_announced_before_it_is_allowe
     reviewer = announce_selection(allow, announce, SELECTION)
     assert await reviewer(review) == ALLOWED
     assert heard == ([review] if is_announced else [])
+
+
+@pytest.mark.parametrize(
+    ("gates", "is_announced"),
+    [({}, False), ({"EnablePodProbeMarkerOnServerless": True}, True)],
+    ids=["off", "on"],
+)
+async def test_a_new_marker_is_announced_if_new_pods_get_its_probes(
+    gates: dict[str, bool], is_announced: bool
+) -> None:
+    heard: list[str] = []
+
+    async def announce(request: AdmissionRequest, webhook: Webhook) -> None:
+        heard.append(f"{webhook} {request.name}")
+
+    rules = build_reviewers(AdmissionSettings(gates=Gates.of(**gates)), ReviewContext(announce=announce))
+    rule = next(rule for rule in rules if rule.name == "vpodprobemarker.kb.io")
+    probe = {
+        "name": "idle",
+        "containerName": "main",
+        "probe": {"exec": {"command": ["true"]}},
+        "podConditionType": "game.io/idle",
+    }
+    spec = {"selector": {"matchLabels": {"app": "web"}}, "probes": [probe]}
+    # when
+    answer = await rule.reviewer(request(POD_PROBE_MARKERS, {"metadata": {"name": "game"}, "spec": spec}))
+    # then
+    assert answer.refusal is None
+    assert heard == (["mutating game"] if is_announced else [])
 
 
 async def test_an_unannounceable_object_is_refused_and_a_refused_one_is_not_announced() -> None:

@@ -76,16 +76,18 @@ def test_pods_protected_by_a_budget_are_counted_by_owner_and_logged_with_it(tmp_
     assert f'{name}{{kind_namespace_name="StatefulSet_shop_web",username="alice"}} 2.0' in text
     assert f'{name}{{kind_namespace_name="unknown_shop_web-0",username="alice"}} 1.0' in text
     assert f'{name}{{kind_namespace_name="StatefulSet_default_web",username="alice"}} 1.0' in text
-    lines = (tmp_path / "protection.log").read_text().splitlines()
+    lines = [json.loads(line) for line in (tmp_path / "protection.log").read_text().splitlines()]
     assert len(lines) == 4
-    assert json.loads(lines[0]) == {
+    assert lines[0] == {
         "Event": "PodUnavailableBudget",
-        "Kind": "Pod",
+        "Kind": "StatefulSet",
         "Namespace": "shop",
-        "Name": "web-0",
+        "Name": "web",
         "UserAgent": "alice",
+        "Pod": "web-0",
         "Budget": "pub",
     }
+    assert (lines[2]["Kind"], lines[2]["Name"], lines[3]["Namespace"]) == ("unknown", "web-0", "default")
 
 
 def test_refused_deletions_are_counted_under_the_originals_names_and_logged(tmp_path: Path) -> None:

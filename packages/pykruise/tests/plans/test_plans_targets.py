@@ -49,6 +49,7 @@ def view(metadata: Document | None = None, **fields: Any) -> TargetView:
 
 # ── views ────────────────────────────────────────────────────────────────────
 
+OWNER = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "front", "uid": "above", "controller": True}
 NOTHING = TargetView(namespace="", name="web", uid="", resource_version=0)
 NULLS = {"labels": None, "annotations": None, "ownerReferences": None, "deletionTimestamp": None}
 
@@ -87,7 +88,7 @@ def test_all_fields_of_a_workload_are_read() -> None:
             "generation": 3,
             "labels": {"pod-template-hash": "h1"},
             "annotations": {"deployment.kubernetes.io/revision": "12"},
-            "ownerReferences": [{"uid": "other"}, {"uid": "above", "controller": True}],
+            "ownerReferences": [{"uid": "other"}, OWNER],
             "deletionTimestamp": "2026-01-01T00:00:00Z",
         },
         spec={
@@ -110,6 +111,7 @@ def test_all_fields_of_a_workload_are_read() -> None:
         replicas=0,
         labels={"pod-template-hash": "h1"},
         controller_uid="above",
+        controller=(DEPLOYMENT, "front"),
         selector=parse_selector({"matchLabels": {"app": "web"}}),
         template_hash="h1",
         update_revision="web-5d",
@@ -183,9 +185,11 @@ def test_workloads_are_found_by_their_controller() -> None:
 # ── the Deployment of a ReplicaSet ───────────────────────────────────────────
 
 
-def known(*, controller: str, deployment: str | None = None) -> Mirrors:
-    """The ReplicaSet web-app-h1, and optionally a Deployment web-app."""
-    replica_set = view({"name": "web-app-h1", "namespace": "shop"})
+def known(*, controller: str, deployment: str | None = None, kind: str = "Deployment") -> Mirrors:
+    """The ReplicaSet web-app-h1, and optionally a Deployment front."""
+    replica_set = view(
+        {"name": "web-app-h1", "namespace": "shop", "ownerReferences": [{**OWNER, "kind": kind}]}
+    )
     views = (TARGET_VIEWS[REPLICA_SET], TARGET_VIEWS[DEPLOYMENT])
     return Mirrors(
         listed(
@@ -194,16 +198,17 @@ def known(*, controller: str, deployment: str | None = None) -> Mirrors:
                 views[0]: [msgspec.structs.replace(replica_set, controller_uid=controller)],
                 views[1]: []
                 if deployment is None
-                else [view({"name": "web-app", "namespace": "shop", "uid": deployment})],
+                else [view({"name": "front", "namespace": "shop", "uid": deployment})],
             },
         )
     )
 
 
-def test_a_replica_set_is_of_the_deployment_that_controls_it() -> None:
+def test_a_replica_set_is_of_the_deployment_that_controls_it_also_with_another_name() -> None:
     mirrors = known(controller="d1", deployment="d1")
-    assert deployment_of("shop", "web-app-h1", mirrors) == "web-app"
+    assert deployment_of("shop", "web-app-h1", mirrors) == "front"
     assert deployment_of("shop", "web-app-h2", mirrors) == ""
+    assert deployment_of("shop", "web-app-h1", known(controller="d1", deployment="d1", kind="Rollout")) == ""
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 
 from pykruise.kube.documents import Document
 from pykruise.kube.values.group_kinds import GroupKind
-from pykruise.kube.values.selectors import EVERYTHING, NOTHING
+from pykruise.kube.values.selectors import NOTHING, parse_selector
 from pykruise.pods.in_place import InPlaceSettings
 from pykruise.pods.view import keys
 from pykruise.pods.workload.budgets import (
@@ -87,7 +87,7 @@ def test_all_of_a_budget_is_read() -> None:
         minAvailable=1,
         protectTotalReplicas=7,
         protectOperations=["EVICT"],
-        ignoredPodSelector={},
+        ignoredPodSelector={"matchLabels": {"job": "x"}},
     )
     result = view(doc)
     assert (result.key, result.uid, result.resource_version, result.generation) == (
@@ -99,7 +99,8 @@ def test_all_of_a_budget_is_read() -> None:
     assert (result.created_at, result.is_deleting) == (NOW - 3600, True)
     assert (result.target, result.target_version) == ((GroupKind("apps", "Deployment"), "web"), "v1")
     assert (result.max_unavailable, result.min_available, result.total) == ("10%", 1, 7)
-    assert (result.operations, result.ignored, result.stored_status) == ({"EVICT"}, EVERYTHING, status)
+    assert (result.operations, result.stored_status) == ({"EVICT"}, status)
+    assert result.ignored == parse_selector({"matchLabels": {"job": "x"}})
     assert (result.desired_available, result.current_available, result.unavailable_allowed) == (2, 5, 3)
     assert (result.disrupted, result.unavailable) == ({"p1": ago(1), "p2": ""}, {"p3": ago(2)})
     assert result.unconfirmed == 3
@@ -326,9 +327,10 @@ def test_an_unreadable_ignored_selector_refuses_ready_pods_only() -> None:
     answer = answer_of(doc, tied("p1"))
     assert (answer.code, answer.spends, bool(answer.refusal)) == (RefusalCode.INVALID, False, True)
     assert answer_of(doc, tied("p1", ready=False)) == BudgetAnswer()
-    # and a selector for other pods changes nothing
-    doc = budget(status=allowed(0), ignoredPodSelector={"matchLabels": {"app": "other"}})
-    assert answer_of(doc, tied("p1")).code == RefusalCode.EXHAUSTED
+    # and a selector for other pods, or an empty one, changes nothing
+    for selector in ({"matchLabels": {"app": "other"}}, {}, {"matchLabels": {}, "matchExpressions": []}):
+        doc = budget(status=allowed(0), ignoredPodSelector=selector)
+        assert answer_of(doc, tied("p1")).code == RefusalCode.EXHAUSTED
 
 
 # ── writes ───────────────────────────────────────────────────────────────────
@@ -420,6 +422,7 @@ BEGUN = {
         (images(("main", f"web@{DIGEST}", f"docker.io/web@{OTHER}")), False),
         (images(("main", f"web@{DIGEST}", "")), False),
         (images(("main", f"web@{DIGEST}", f"docker.io/web@{DIGEST}")), True),
+        (images(("main", f"web@{DIGEST}", f"mirror.example.com/other@{DIGEST}")), True),
         # all containers by digest: the record of an update in place does not matter
         (
             images(

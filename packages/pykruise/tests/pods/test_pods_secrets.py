@@ -78,6 +78,7 @@ def test_a_copy_has_its_source_and_its_controller() -> None:
             {"data": {"a": "eA==", "c": "YQ==\n", "d": None, "e": 5, "f": "no!"}, "stringData": {"a": "b"}},
             {"type": "Opaque", "data": {"a": "Yg==", "c": "YQ==", "d": "", "e": 5, "f": "no!"}},
         ),
+        ("Secret", {"stringData": {"a": None}}, {"type": "Opaque", "data": {"a": ""}}),
         ("Secret", {"binaryData": {"a": "Yg=="}}, {"type": "Opaque"}),
         ("ConfigMap", {}, {}),
         ("ConfigMap", {"data": {}, "binaryData": {}, "immutable": None}, {}),
@@ -86,6 +87,11 @@ def test_a_copy_has_its_source_and_its_controller() -> None:
             "ConfigMap",
             {"data": {"a": "YQ==\n", "b": None}, "binaryData": {"c": "Yg=="}, "immutable": True},
             {"data": {"a": "YQ==\n", "b": ""}, "binaryData": {"c": "Yg=="}, "immutable": True},
+        ),
+        (
+            "ConfigMap",
+            {"binaryData": {"c": "Y\r\ng==\n", "d": None}},
+            {"binaryData": {"c": "Yg==", "d": ""}},
         ),
     ],
 )

@@ -7,6 +7,7 @@ import pytest
 from pykruise.kube.documents import Document, deep_copy
 from pykruise.kube.pod_rules import field_errors as causes
 from pykruise.kube.resources import (
+    CONFIG_MAPS,
     DAEMON_SETS,
     DEPLOYMENTS,
     EVENTS,
@@ -134,6 +135,13 @@ def test_string_data_of_a_secret_becomes_data_and_wins() -> None:
     assert secret["data"] == {"a": "bmV3", "c": "Yw=="}
     assert "stringData" not in secret
     assert secret["type"] == "Opaque"
+
+
+def test_null_in_binary_data_of_a_config_map_counts_as_no_bytes() -> None:
+    # given
+    config = made(CONFIG_MAPS, binaryData={"a": None})
+    # then
+    assert find_strategy(CONFIG_MAPS).validate_create(config) == []
 
 
 def test_a_job_selects_its_pods_by_its_uid() -> None:

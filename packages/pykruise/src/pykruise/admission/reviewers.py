@@ -47,7 +47,7 @@ from pykruise.kube.webhooks.reviews import LONG_REVIEW
 from pykruise.plans.kind import Kind
 from pykruise.plans.pod_steps import StepContext, StepReport
 from pykruise.plans.review import Lookups, allow, run_beside_the_loop
-from pykruise.plans.unreviewed_namespaces import EXCLUDED_LABEL, list_excluded_names
+from pykruise.plans.unreviewed_namespaces import EXCLUDED_LABEL, SYSTEM, list_excluded_names
 from pykruise.pods.settings import build_settings
 
 
@@ -193,14 +193,13 @@ def _build_pod_namespace_selector(settings: AdmissionSettings) -> Mapping[str, A
     label, value = EXCLUDED_LABEL
     expressions = [
         {"key": label, "operator": "NotIn", "values": [value]},
-        *_build_namespace_selector(settings)["matchExpressions"],
+        _exclude_names(*list_excluded_names(settings.namespace)),
     ]
     return {"matchExpressions": expressions}
 
 
-def _build_namespace_selector(settings: AdmissionSettings) -> Mapping[str, Any]:
-    names = list(dict.fromkeys(list_excluded_names(settings.namespace)))
-    return {"matchExpressions": [{"key": NAMESPACE_NAME_LABEL, "operator": "NotIn", "values": names}]}
+def _exclude_names(*names: str) -> Mapping[str, Any]:
+    return {"key": NAMESPACE_NAME_LABEL, "operator": "NotIn", "values": list(dict.fromkeys(names))}
 
 
 # ── deletion protection of Kubernetes' own kinds ─────────────────────────────
@@ -235,7 +234,8 @@ def _list_protection_rules(settings: AdmissionSettings, protection: Protection) 
                 ResourceRule(groups=(group,), versions=versions, resources=(plural,), operations=("DELETE",)),
             ),
             failure_policy=settings.protection_failure_policy,
-            namespace_selector=_build_namespace_selector(settings),
+            # As in OpenKruise's chart, the manager's own namespace is protected too.
+            namespace_selector={"matchExpressions": [_exclude_names(SYSTEM)]},
             object_selector=PROTECTED,
         )
         for name, path, group, versions, plural in rows
@@ -289,9 +289,11 @@ class _Reviewed:
         self, gates: Gates, protection: Protection, announce: Announce | None
     ) -> ReviewRule:
         """Return the rule of the validating webhook: for creations and updates if the kind has a validating review, and
-        for deletions if the kind has deletion protection.
+        for deletions if the kind has deletion protection. A selection is announced only if the gates enable the kind's
+        steps of pod admission.
         """
-        reviews = self.kind.reviews
+        reviews, steps = self.kind.reviews, self.kind.pods
+        takes_part = steps is not None and PodKind(self.kind, steps).is_on(gates.__getitem__)
         make = reviews.validating
         operations = ("CREATE", "UPDATE") if make is not None else ()
 
@@ -299,7 +301,8 @@ class _Reviewed:
             result: Reviewer = make(self._settings, around.lookups) if make is not None else allow
             result = add_advice(result, self.kind, self._settings)
             if self._selection is not None:
-                result = announce_selection(result, around.announce, self._selection)
+                heard = around.announce if takes_part else None
+                result = announce_selection(result, heard, self._selection)
             result = guard_by_gates(self.kind, gates, result)
             return add_protection(protection, result) if reviews.is_protected else result
 

@@ -134,15 +134,15 @@ class WebhookMetrics:
         """Count and log a disruption that an object prevented."""
         owner = prevented.owner
         kind, name = ("unknown", prevented.pod) if owner is None else (owner.kind, owner.name)
-        which = f"{kind}_{prevented.namespace or 'default'}_{name}"
-        self._prevented[prevented.kind].labels(which, prevented.username).inc()
+        namespace = prevented.namespace or "default"
+        self._prevented[prevented.kind].labels(f"{kind}_{namespace}_{name}", prevented.username).inc()
         self._write_log(
             prevented.kind,
-            "Pod",
-            prevented.namespace,
-            prevented.pod,
+            kind,
+            namespace,
+            name,
             username=prevented.username,
-            **{self._preventions[prevented.kind].log_field: prevented.name},
+            **{"Pod": prevented.pod, self._preventions[prevented.kind].log_field: prevented.name},
         )
 
     def _write_log(

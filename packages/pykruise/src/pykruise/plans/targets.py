@@ -56,6 +56,8 @@ class TargetView(msgspec.Struct, frozen=True, kw_only=True):
     """The value of spec.replicas, or, for a Job, of spec.parallelism."""
     labels: Mapping[str, str] = {}
     controller_uid: str = ""
+    controller: tuple[GroupKind, str] | None = None
+    """Kind and name of the controller."""
     selector: Selector = EVERYTHING
     template_hash: str = ""
     """Value of the label pod-template-hash of a ReplicaSet."""
@@ -81,7 +83,10 @@ class TargetView(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class _Owner(msgspec.Struct):
+class _Owner(msgspec.Struct, rename="camel"):
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
     uid: str = ""
     controller: bool | None = None
 
@@ -125,6 +130,7 @@ def project_target(raw: bytes | msgspec.Raw) -> TargetView:
     workload = _decode(raw)
     meta, spec, status = workload.metadata, workload.spec or _Spec(), workload.status or _Status()
     wanted = spec.parallelism if spec.parallelism is not None else spec.replicas
+    owner = next((reference for reference in meta.owner_references or () if reference.controller), None)
     return TargetView(
         namespace=meta.namespace,
         name=meta.name,
@@ -136,9 +142,10 @@ def project_target(raw: bytes | msgspec.Raw) -> TargetView:
         is_paused=spec.paused or False,
         replicas=1 if wanted is None else wanted,
         labels=meta.labels or {},
-        controller_uid=next(
-            (reference.uid for reference in meta.owner_references or () if reference.controller), ""
-        ),
+        controller_uid=owner.uid if owner is not None else "",
+        controller=(GroupKind(group_of(owner.api_version) or "", owner.kind), owner.name)
+        if owner is not None
+        else None,
         selector=_parse_selector_or_everything(spec.selector),
         template_hash=(meta.labels or {}).get(TEMPLATE_HASH_LABEL, ""),
         update_revision=status.update_revision or "",
@@ -193,12 +200,20 @@ TARGET_VIEWS: Final[Mapping[GroupKind, Views[TargetView]]] = {
 def deployment_of(namespace: str, replica_set: str, known: Mirrors) -> str:
     """Return the name of the Deployment that controls a ReplicaSet; empty if no Deployment does."""
     target = known.get(TARGET_VIEWS[REPLICA_SET], Key(namespace, replica_set))
-    if target is None or not target.controller_uid:
+    name = deployment_name_of(target) if target is not None else ""
+    if target is None or not name or not target.controller_uid:
         return ""
-    # The name of a ReplicaSet begins with the name of its Deployment; the uid must also match.
-    name = replica_set.rpartition("-")[0]
     above = known.get(TARGET_VIEWS[DEPLOYMENT], Key(namespace, name))
     return name if above is not None and above.uid == target.controller_uid else ""
+
+
+def deployment_name_of(replica_set: TargetView) -> str:
+    """Return the name of the Deployment that the ReplicaSet names as its controller; empty if it names none.
+
+    A Deployment can adopt a ReplicaSet whose name does not begin with the Deployment's name.
+    """
+    kind, name = replica_set.controller or (None, "")
+    return name if kind == DEPLOYMENT else ""
 
 
 class WorkloadReader:

@@ -10,6 +10,9 @@ from typing import Final
 
 import msgspec
 
+SYSTEM: Final = "kube-system"
+"""Name of the namespace of Kubernetes itself."""
+
 EXCLUDED_LABEL: Final = ("control-plane", "openkruise")
 """Label of namespaces that the webhooks exclude."""
 
@@ -23,8 +26,8 @@ class Unreviewed(msgspec.Struct, frozen=True):
 
 
 def list_excluded_names(own_namespace: str) -> tuple[str, str]:
-    """Return the names of the namespaces that the webhooks exclude. `own_namespace`: the manager's namespace."""
-    return "kube-system", own_namespace
+    """Return the names of the namespaces whose pods the webhooks exclude. `own_namespace`: the manager's namespace."""
+    return SYSTEM, own_namespace
 
 
 def find_unreviewed(namespace: str, labels: Mapping[str, str], *, own_namespace: str) -> Unreviewed | None:

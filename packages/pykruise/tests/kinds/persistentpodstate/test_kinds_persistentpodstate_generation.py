@@ -6,7 +6,7 @@ import pytest
 
 from pykruise.kinds.persistentpodstate.plan import plan_state
 from pykruise.kinds.persistentpodstate.snapshot import StateSnapshot
-from pykruise.kinds.persistentpodstate.view import RecordedWorkload, StateView, workload_of
+from pykruise.kinds.persistentpodstate.view import GENERATED, RecordedWorkload, StateView, workload_of
 from pykruise.kube.clock import parse_time
 from pykruise.kube.documents import Document
 from pykruise.runtime.actions import Create, Patch
@@ -91,6 +91,25 @@ def test_a_changed_request_is_written_only_at_the_resource_version_that_was_read
     (step,) = planned(view, namesake(ASKS_OTHERWISE)).steps
     assert isinstance(step.action, Patch)
     assert (step.action.uid, step.action.resource_version) == (view.uid, "71")
+
+
+def test_an_owned_state_that_was_not_generated_is_not_deleted() -> None:
+    """LIFT-10"""
+    view = state(annotations={})
+    assert list(planned(view, namesake()).steps) == []
+    assert list(planned(view, namesake({REQUIRED: "host"})).steps) == []
+
+
+def test_an_owned_state_is_marked_as_generated_while_its_workload_requests_it() -> None:
+    """LIFT-10: OpenKruise writes no mark"""
+    (step,) = planned(state(annotations={}), namesake(ASKS)).steps
+    assert isinstance(step.action, Patch)
+    assert step.action.body == {"metadata": {"annotations": {GENERATED: "true"}}}
+    # then with a changed request, it is one write
+    (step,) = planned(state(annotations={}), namesake(ASKS_OTHERWISE)).steps
+    assert isinstance(step.action, Patch)
+    assert {*step.action.body} == {"spec", "metadata"}
+    assert list(planned(state(annotations={}), namesake({AUTO: "true"})).steps) == []
 
 
 @pytest.mark.parametrize("annotations", [ASKS_OTHERWISE, {}], ids=["asks for something else", "does not ask"])

@@ -12,6 +12,7 @@ from pykruise.kinds.persistentpodstate.types import PERSISTENT_POD_STATES
 from pykruise.kinds.persistentpodstate.view import (
     ADVANCED,
     BUILT_IN,
+    GENERATED,
     STATE_VIEWS,
     WORKLOAD_VIEWS,
     RecordedWorkload,
@@ -70,6 +71,7 @@ def state(
     }
     if owner:
         metadata["ownerReferences"] = [{"uid": owner, "controller": True}]
+        metadata["annotations"] = {GENERATED: "true"}
     if deleting:
         metadata["deletionTimestamp"] = created
     result: Document = {
@@ -396,6 +398,7 @@ def test_a_workload_with_the_annotations_gets_a_state() -> None:
     body = step.action.body
     assert (body["kind"], body["metadata"]["name"]) == (PERSISTENT_POD_STATES.kind, "web")
     assert body["metadata"]["ownerReferences"] == [{**TARGET, "uid": "w1", "controller": True}]
+    assert body["metadata"]["annotations"] == {GENERATED: "true"}
     assert body["spec"] == {"targetRef": TARGET, "requiredPersistentTopology": {"keys": ["zone"]}}
 
 

@@ -303,6 +303,22 @@ def test_a_pod_whose_budget_no_longer_covers_it_is_assigned_to_the_next_budget(
     assert [*plan.skipped] == ([] if is_taken_over else ["p1"])
 
 
+@pytest.mark.parametrize(
+    ("above", "is_taken_over"),
+    [(DEPLOYMENT, False), (("apps/v1", "Deployment", "adopted"), True), (None, True)],
+    ids=["the budget's Deployment", "another Deployment", "no Deployment"],
+)
+def test_the_controller_of_a_replicaset_and_not_its_name_decides_whether_a_budget_covers_a_pod(
+    above: Any, *, is_taken_over: bool
+) -> None:
+    adopted = ("apps/v1", "ReplicaSet", "adopted")
+    pods = [tied("p1", to="other", owner=adopted)]
+    other = budget("other", target=DEPLOYMENT, maxUnavailable=1)
+    workloads = [workload(DEPLOYMENT, 1), workload(adopted, 1, of=above)]
+    plan = plan_budget(world(budget(maxUnavailable=1), pods, workloads, others=[other]))
+    assert [*marks(plan)] == (["p1"] if is_taken_over else [])
+
+
 def test_owners_without_a_replica_count_count_as_zero_and_are_reported() -> None:
     """pitfall 15"""
     daemons = ("apps/v1", "DaemonSet", "agent")

@@ -112,7 +112,9 @@ def test_a_new_pod_enqueues_the_budget_in_its_annotation_or_selecting_it() -> No
 def test_a_new_pod_of_a_rollout_enqueues_the_budget_of_its_deployment() -> None:
     replica_set = ("apps/v1", "ReplicaSet", "web-1")
     targeting = budget(target=DEPLOYMENT, maxUnavailable=1)
-    known = [workload(DEPLOYMENT, 1), workload(replica_set, 1, of=DEPLOYMENT)]
+    adopted = ("apps/v1", "ReplicaSet", "adopted")
+    known = [workload(DEPLOYMENT, 1), *(workload(each, 1, of=DEPLOYMENT) for each in (replica_set, adopted))]
+    assert woken(None, pod("p1", owner=adopted), budgets=[targeting], workloads=known) == [KEY]
     assert woken(None, pod("p1", owner=replica_set), budgets=[targeting], workloads=known) == [KEY]
     assert woken(None, pod("p1", owner=CLONE_SET), budgets=[targeting], workloads=known) == []
     assert woken(None, pod("p1", owner=None), budgets=[targeting], workloads=known) == []

@@ -76,7 +76,7 @@ def pod(*owners: Document, status: Document | None = None, node: str = "", **met
 
 
 def replica_set(name: str, deployment_uid: str) -> Any:
-    owner = {**controlled_by(DEPLOYMENT, "x"), "uid": deployment_uid}
+    owner = {**controlled_by(DEPLOYMENT, "web-a"), "uid": deployment_uid}
     document = {"metadata": metadata_of(name, owner), "spec": {}}
     return project_target(orjson.dumps(document))
 
@@ -152,13 +152,15 @@ def test_a_pod_enqueues_the_controller_of_its_workload(template: str) -> None:
 REPLICA_SET = controlled("web-a-h1", kind="ReplicaSet", group="apps/v1")
 
 
-def test_a_pod_of_a_deployment_enqueues_the_controller_of_the_deployment() -> None:
+@pytest.mark.parametrize("name", ["web-a-h1", "adopted"])
+def test_a_pod_of_a_deployment_enqueues_the_controller_of_the_deployment(name: str) -> None:
     listening = woken(
         united(),
         workloads=(workload(controlled("web"), template=DEPLOYMENT),),
-        replica_sets=[replica_set("web-a-h1", "uid-web-a")],
+        replica_sets=[replica_set(name, "uid-web-a")],
     )
-    assert listening.by(POD_VIEWS, None, pod(REPLICA_SET)) == ["web"]
+    owner = controlled(name, kind="ReplicaSet", group="apps/v1")
+    assert listening.by(POD_VIEWS, None, pod(owner)) == ["web"]
 
 
 @pytest.mark.parametrize(

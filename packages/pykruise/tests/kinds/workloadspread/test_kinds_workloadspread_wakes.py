@@ -21,6 +21,7 @@ from support.wakes import Woken
 
 CLONE_SETS = GroupKind("apps.kruise.io", "CloneSet")
 REPLICA_SETS = GroupKind("apps", "ReplicaSet")
+OWNED_BY_WEB: Document = {"controller_uid": "uid-web", "controller": (GroupKind("apps", "Deployment"), "web")}
 NOTED = {MATCHED_SPREAD_ANNOTATION: '{"name":"ws","subset":"a"}'}
 ADAPTIVE = {"type": "Adaptive", "adaptive": {"rescheduleCriticalSeconds": 30}}
 UNSCHEDULABLE = [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]
@@ -37,9 +38,7 @@ class SpreadWakes:
             KIND,
             {
                 SPREAD_VIEWS: [view(document) for document in documents],
-                TARGET_VIEWS[REPLICA_SETS]: [
-                    target(("apps/v1", "ReplicaSet", "web-h1"), controller_uid="uid-web")
-                ],
+                TARGET_VIEWS[REPLICA_SETS]: [target(("apps/v1", "ReplicaSet", "web-h1"), **OWNED_BY_WEB)],
                 TARGET_VIEWS[DEPLOYMENTS]: [target(DEPLOYMENT, uid="uid-web")],
             },
             settings=SpreadSettings(versioned_kinds=("deployment",)),
@@ -241,8 +240,9 @@ def test_statefulsets_enqueue_too_lift_14(owner: Any) -> None:
 
 def test_a_replicaset_enqueues_the_spread_of_its_deployment() -> None:
     spread_wakes = SpreadWakes(spread(subset("a"), target=DEPLOYMENT))
-    owned = target(("apps/v1", "ReplicaSet", "web-h1"), controller_uid="uid-web")
-    assert spread_wakes.target(REPLICA_SETS, None, owned) == ["ws"]
+    for name in ("web-h1", "adopted"):
+        owned = target(("apps/v1", "ReplicaSet", name), **OWNED_BY_WEB)
+        assert spread_wakes.target(REPLICA_SETS, None, owned) == ["ws"]
     assert spread_wakes.target(REPLICA_SETS, None, target(("apps/v1", "ReplicaSet", "web-h1"))) == []
 
 
@@ -250,4 +250,4 @@ def test_a_workload_of_another_kind_with_the_name_of_a_replicaset_is_not_of_its_
     spread_wakes = SpreadWakes(spread(subset("a"), target=DEPLOYMENT))
     namesake = ("apps.kruise.io/v1beta1", "CloneSet", "web-h1")
     assert spread_wakes.pod(None, pod("p", owner=namesake, nodeName="n1")) == []
-    assert spread_wakes.target(CLONE_SETS, None, target(namesake, controller_uid="uid-web")) == []
+    assert spread_wakes.target(CLONE_SETS, None, target(namesake, **OWNED_BY_WEB)) == []

@@ -4,7 +4,8 @@ annotations of a workload request it.
 StateSnapshot ──▶ plan_state() ──▶ Plan ──▶ runtime/execute.py
                 create, change or delete the object that a workload requests ▶ add, keep or remove records ▶ status
 
-Pure. A workload's annotations neither overwrite nor delete a PersistentPodState that a person created.
+Pure. A workload's annotations neither overwrite nor delete a PersistentPodState that belongs to no workload, and delete
+only one that they requested before.
 """
 
 from collections.abc import Sequence
@@ -22,6 +23,7 @@ from pykruise.kinds.persistentpodstate.status import document_of, fit_records, k
 from pykruise.kinds.persistentpodstate.types import PERSISTENT_POD_STATES
 from pykruise.kinds.persistentpodstate.view import (
     COMPLETE,
+    GENERATED,
     INCOMPLETE,
     RecordedWorkload,
     StateView,
@@ -47,6 +49,7 @@ NODE_AGAIN_S: Final = 5.0
 WEIGHT: Final = 100
 WARN_AGAIN_S: Final = 600.0
 WHEN_DELETED: Final = "WhenDeleted"
+_MARK: Final[Document] = {GENERATED: "true"}
 _NOT_YET: Final = Reason(Code.STARTING, "the pod is recorded when it is ready")
 _TOO_MANY: Final = Reason(
     Code.OTHER,
@@ -160,7 +163,7 @@ def _plan_generation(snapshot: StateSnapshot) -> tuple[Sequence[Step], Sequence[
     notes = [_make_conflict_note(workload) for workload in asking if workload is not owner] + incomplete
     if owner is None or state.is_deleting or owner.is_deleting:
         return [], notes, False
-    if not owner.is_generating:
+    if not owner.is_generating and state.is_generated:
         return [_make_deletion(state, owner)], notes, True
     return _plan_changes(state, owner), notes, False
 
@@ -239,6 +242,7 @@ def _make_creation(workload: RecordedWorkload) -> Step:
         "metadata": {
             "name": workload.name,
             "namespace": workload.namespace,
+            "annotations": _MARK,
             "ownerReferences": [owner],
         },
         "spec": build_wanted_spec(workload),
@@ -248,10 +252,11 @@ def _make_creation(workload: RecordedWorkload) -> Step:
 
 
 def _plan_changes(state: StateView, workload: RecordedWorkload) -> list[Step]:
-    """Return the step that changes the spec as the workload's annotations request. Nothing changes if the workload has
-    no topology annotations. The retention policy is never changed, because only users set it.
+    """Return the step that changes the spec as the workload's annotations request, and marks an object that OpenKruise
+    generated. Nothing changes if the workload does not request it, or has no topology annotations. The retention policy
+    is never changed, because only users set it.
     """
-    if not workload.has_topology:
+    if not workload.is_generating or not workload.has_topology:
         return []
     wanted = build_wanted_spec(workload)
     # targetRef is immutable, so it is not changed, even if its apiVersion has another version.
@@ -261,10 +266,14 @@ def _plan_changes(state: StateView, workload: RecordedWorkload) -> list[Step]:
         for name in fields
         if not is_same(wanted.get(name), state.stored_spec.get(name))
     }
-    if not changed:
+    if not changed and state.is_generated:
         return []
-    action = patch_object(PERSISTENT_POD_STATES, state, {"spec": changed}, unchanged=True)
-    return [_make_step(action, workload, verb="Update", because="its workload requests another spec")]
+    body: Document = {"spec": changed} if changed else {}
+    if not state.is_generated:
+        body["metadata"] = {"annotations": _MARK}
+    because = "its workload requests another spec" if changed else "its workload requests it"
+    action = patch_object(PERSISTENT_POD_STATES, state, body, unchanged=True)
+    return [_make_step(action, workload, verb="Update", because=because)]
 
 
 def _make_deletion(state: StateView, workload: RecordedWorkload) -> Step:

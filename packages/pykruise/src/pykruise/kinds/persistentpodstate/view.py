@@ -36,6 +36,9 @@ REQUIRED: Final = "kruise.io/required-persistent-topology"
 PREFERRED: Final = "kruise.io/preferred-persistent-topology"
 ANNOTATIONS: Final = "kruise.io/persistent-pod-annotations"
 
+GENERATED: Final = "pykruise.io/generated"
+"""Annotation of each PersistentPodState that annotations of its workload requested."""
+
 Target = tuple[GroupKind, str]
 """Kind and name of a workload."""
 
@@ -71,6 +74,8 @@ class StateView(msgspec.Struct, frozen=True, kw_only=True):
     created_at: Instant = 0.0
     is_deleting: bool = False
     controller_uid: str = ""
+    is_generated: bool = False
+    """Whether the object is marked: annotations of its workload requested it."""
     stored_spec: Document = {}
     stored_status: Document = {}
     spec: PersistentPodStateSpec | None = None
@@ -149,6 +154,7 @@ def project_state(raw: bytes | msgspec.Raw) -> StateView:
         controller_uid=next(
             (reference.uid for reference in meta.owner_references or () if reference.controller), ""
         ),
+        is_generated=(meta.annotations or {}).get(GENERATED) == "true",
         stored_spec=state.spec or {},
         stored_status=state.status or {},
         spec=spec,

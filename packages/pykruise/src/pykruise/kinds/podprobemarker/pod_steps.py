@@ -70,7 +70,7 @@ STEPS: Final = PodSteps(
         live=lambda place: LiveObjects(place.client, MARKER_VIEWS),
         cached=lambda place: CachedObjects(place.client(), MARKER_VIEWS, clock=place.clock, rng=place.rng),
     ),
-    selects=PodSelection(views=MARKER_VIEWS, pods=_list_selections),
+    selects=PodSelection(views=MARKER_VIEWS, pods=_list_selections, announces=()),
     rights=(
         make_right(
             POD_PROBE_MARKERS, *READ, why="PodProbeMarker: to write the probes of pods on virtual nodes"

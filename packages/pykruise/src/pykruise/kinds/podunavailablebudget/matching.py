@@ -1,7 +1,7 @@
 """Assignment of a pod to a budget.
 
 pod + budgets of its namespace + its workload ──▶ budget_of() ──▶ the oldest budget that covers the pod
-pod + one budget                              ──▶ may_cover() ──▶ False: the budget does not cover the pod
+pod + its ReplicaSet, if known + one budget   ──▶ may_cover() ──▶ False: the budget does not cover the pod
 
 Pure.
 """
@@ -9,7 +9,7 @@ Pure.
 from collections.abc import Iterable, Mapping
 
 from pykruise.kube.values.group_kinds import GroupKind
-from pykruise.plans.targets import DEPLOYMENT, REPLICA_SET, TARGET_VIEWS
+from pykruise.plans.targets import DEPLOYMENT, REPLICA_SET, TARGET_VIEWS, TargetView, deployment_name_of
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.budgets import BudgetView
 
@@ -38,9 +38,9 @@ def budget_of(
     return None
 
 
-def may_cover(budget: BudgetView, pod: PodView) -> bool:
-    """Whether the budget covers the pod, as far as the pod and the budget alone show it. If the workload must be read
-    to decide, the answer is True.
+def may_cover(budget: BudgetView, pod: PodView, replica_set: TargetView | None = None) -> bool:
+    """Whether the budget covers the pod, as far as the pod, its ReplicaSet and the budget alone show it. If a workload
+    must be read to decide, the answer is True.
     """
     if budget.problem:
         return True
@@ -52,7 +52,6 @@ def may_cover(budget: BudgetView, pod: PodView) -> bool:
         return True  # its scale subresource selects the pods
     if owner is None:
         return False
-    is_replica_set = GroupKind(owner.group, owner.kind) == REPLICA_SET
-    return (owner.group, owner.kind, owner.name) == (*kind, name) or (
-        kind == DEPLOYMENT and is_replica_set and owner.name.startswith(f"{name}-")
-    )
+    if kind == DEPLOYMENT and GroupKind(owner.group, owner.kind) == REPLICA_SET:
+        return replica_set is None or deployment_name_of(replica_set) == name
+    return (owner.group, owner.kind, owner.name) == (*kind, name)

@@ -164,12 +164,21 @@ async def read_snapshot(view: BudgetView, read: Read[BudgetSettings]) -> BudgetS
         released=frozenset(
             pod.name
             for pod in pods
-            if (other := others.get(budget_name_of(pod))) is not None and not may_cover(other, pod)
+            if (other := others.get(budget_name_of(pod))) is not None
+            and not may_cover(other, pod, _find_replica_set(pod, read))
         ),
         polls_after_s=POLL_S if is_polled else None,
         in_place=read.settings.in_place,
         now=read.now(),
     )
+
+
+def _find_replica_set(pod: PodView, read: Read[BudgetSettings]) -> TargetView | None:
+    owner = pod.controller
+    if owner is None or GroupKind(owner.group, owner.kind) != REPLICA_SET:
+        return None
+    target = read.get(COUNTED_VIEWS[REPLICA_SET], Key(pod.namespace, owner.name))
+    return target if target is not None and target.uid == owner.uid else None
 
 
 def _list_controllers(pods: Iterable[PodView]) -> list[tuple[GroupKind, str]]:

@@ -138,7 +138,6 @@ def _is_owned_by(
     return (
         kind == DEPLOYMENT
         and GroupKind(owner.group, owner.kind) == REPLICA_SET
-        and owner.name.startswith(f"{name}-")
         and deployment_of(namespace, owner.name, around) == name
     )
 

@@ -20,7 +20,7 @@ from pykruise.kinds.uniteddeployment.workloads import (
 from pykruise.kube.cache.store import Change
 from pykruise.kube.ids import Key
 from pykruise.kube.values.group_kinds import GroupKind
-from pykruise.plans.targets import REPLICA_SET
+from pykruise.plans.targets import REPLICA_SET, deployment_name_of
 from pykruise.plans.views import POD_VIEWS, REVISION_VIEWS
 from pykruise.plans.wakes import wake_namesake
 from pykruise.pods.view.pod_view import PodView
@@ -69,10 +69,10 @@ def _enqueue_by_pod(change: Change[PodView], around: Around[UnitedSettings]) -> 
     kind, name = GroupKind(pod.controller.group, pod.controller.kind), pod.controller.name
     if kind == REPLICA_SET:
         target = around.get(REPLICA_SET_VIEWS, Key(pod.namespace, name))
-        # The Deployment's name is the first part of the ReplicaSet's name. The uid shows whether the Deployment is the
-        # owner.
-        workload = around.get(WORKLOAD_VIEWS[DEPLOYMENT], Key(pod.namespace, name.rpartition("-")[0]))
-        if target is None or workload is None or workload.uid != target.controller_uid:
+        if target is None:
+            return
+        workload = around.get(WORKLOAD_VIEWS[DEPLOYMENT], Key(pod.namespace, deployment_name_of(target)))
+        if workload is None or workload.uid != target.controller_uid:
             return
     elif kind in TEMPLATE_OF:
         workload = around.get(WORKLOAD_VIEWS[TEMPLATE_OF[kind]], Key(pod.namespace, name))

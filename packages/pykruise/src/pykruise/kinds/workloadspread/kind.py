@@ -29,7 +29,14 @@ from pykruise.kube.values.group_kinds import GroupKind
 from pykruise.plans.kind import Kind, make_two_versions
 from pykruise.plans.review import Reviews
 from pykruise.plans.stored_values import StoredSpec, add_judgement
-from pykruise.plans.targets import DEPLOYMENT, REPLICA_SET, TARGET_VIEWS, TargetView, deployment_of
+from pykruise.plans.targets import (
+    DEPLOYMENT,
+    REPLICA_SET,
+    TARGET_VIEWS,
+    TargetView,
+    deployment_name_of,
+    deployment_of,
+)
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
 from pykruise.pods.lifecycle.blockers import has_new_obstacle
 from pykruise.pods.view.keys import DELETION_COST_ANNOTATION, MATCHED_SPREAD_ANNOTATION
@@ -141,8 +148,8 @@ def _enqueue_by_target(
         return
     target = change.latest
     yield from _find_spread_keys(target.namespace, kind, target.name, around)
-    if kind == REPLICA_SET and target.controller_uid:
-        yield from _find_spread_keys(target.namespace, DEPLOYMENT, target.name.rpartition("-")[0], around)
+    if kind == REPLICA_SET and (name := deployment_name_of(target)):
+        yield from _find_spread_keys(target.namespace, DEPLOYMENT, name, around)
 
 
 def _find_spread_keys(

@@ -132,16 +132,19 @@ def read_contents(kind: str, document: Mapping[str, Any]) -> Document:
     contents: Document = {}
     if kind == SECRETS.kind:
         for name, text in (document.get("stringData") or {}).items():
-            data[name] = b64encode(str(text).encode()).decode()
+            data[name] = b64encode(("" if text is None else str(text)).encode()).decode()
         contents["type"] = document.get("type") or "Opaque"
     elif document.get("binaryData"):
-        contents["binaryData"] = document["binaryData"]
+        contents["binaryData"] = _to_stored_map(document["binaryData"], is_binary=True)
     if data:
-        is_binary = kind == SECRETS.kind
-        contents["data"] = {name: _to_stored(value, is_binary=is_binary) for name, value in data.items()}
+        contents["data"] = _to_stored_map(data, is_binary=kind == SECRETS.kind)
     if document.get("immutable"):
         contents["immutable"] = True
     return contents
+
+
+def _to_stored_map(values: Mapping[str, Any], *, is_binary: bool) -> Document:
+    return {name: _to_stored(value, is_binary=is_binary) for name, value in values.items()}
 
 
 def _to_stored(value: Any, *, is_binary: bool) -> Any:

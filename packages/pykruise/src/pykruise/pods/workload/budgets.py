@@ -236,11 +236,14 @@ def _read_selector(document: Mapping[str, Any] | None) -> tuple[Selector, str]:
 
 
 def _read_ignored_selector(given: Mapping[str, Any] | None) -> tuple[Selector | None, str]:
-    """Return the selector, or the reason why it cannot be read."""
+    """Return the selector, or the reason why it cannot be read. An empty selector counts as absent."""
+    if given is None:
+        return None, ""
     try:
-        return (parse_selector(given) if given is not None else None), ""
+        selector = parse_selector(given)
     except SelectorError as error:
         return None, str(error)
+    return (None if selector.is_empty else selector), ""
 
 
 def _read_operations(annotations: Mapping[str, str]) -> list[str]:

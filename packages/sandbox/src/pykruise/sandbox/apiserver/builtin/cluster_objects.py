@@ -182,7 +182,7 @@ def _check_config_map(doc: Doc) -> Causes:
         size += len(value.encode())
     for key, value in binary.items():
         yield from check_config_key(key, f"binaryData[{key}]")
-        size += _compute_decoded_size(value)
+        size += _compute_decoded_size(value or "")
     if size > _MAX_DATA:
         yield make_too_long_error("", _MAX_DATA)
 
