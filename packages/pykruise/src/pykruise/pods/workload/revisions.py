@@ -141,6 +141,9 @@ def _to_typed_object(value: Mapping[str, Any], field: str, kind: str) -> Documen
         known = fields.get(name)
         if not _is_left_out(item, name, known):
             result[name] = _to_typed(item, name, known)
+    for name, known in fields.items():
+        if known.kind.startswith("*") and not known.omits_empty:
+            result.setdefault(name, None)  # a typed client writes null for a pointer without `omitempty`
     if field == "resourceFieldRef":
         result.setdefault("divisor", "0")
     if field == "volumeClaimTemplate":
