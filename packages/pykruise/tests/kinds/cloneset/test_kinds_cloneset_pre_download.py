@@ -87,7 +87,7 @@ def test_settings_secrets_and_annotations_get_into_the_job() -> None:
 def test_settings_that_an_image_pull_job_does_not_accept_are_replaced_by_the_defaults(
     parallelism: int | str,
 ) -> None:
-    """In v1alpha1 they are annotations, which no webhook checks, also in OpenKruise."""
+    """Clients of v1alpha1 write annotations, which no webhook checks, also in OpenKruise."""
     # given
     builder = rollout().with_rolling(
         inPlaceUpdateStrategy={
