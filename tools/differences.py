@@ -667,7 +667,7 @@ _POD_PROBE_MARKER: Final = _differences_of(
     (
         "one update of the pod's status contains conditions, labels and annotations",
         "a patch of the pod contains metadata, a patch of its status the conditions",
-        "API servers drop labels and annotations from a status update",
+        "webhooks and policies that review pods see changed labels and annotations; most do not review `pods/status`",
     ),
     (
         "if two markers set the same condition type, the second has no effect and nothing reports it",

@@ -189,6 +189,18 @@ async def test_in_place_only_reports_an_impossible_change_and_recovers_when_it_i
 
 
 @pytest.mark.node
+async def test_in_place_only_with_a_percentage_of_surge_pods_is_scaled_up_from_zero(stage: Stage) -> None:
+    """10% of 0 pods is 0, which admission accepts, and `kubectl scale` is not reviewed."""
+    # given
+    await stage.start_manager()
+    await stage.create(cloneset(replicas=0, updateStrategy=in_place("InPlaceOnly", maxSurge="10%")))
+    # when
+    await stage.scale("web", REPLICAS)
+    # then
+    await stage.settled(replicas=REPLICAS)
+
+
+@pytest.mark.node
 async def test_a_partition_holds_pods_and_a_rollback_restores_all(stage: Stage) -> None:
     # given
     await stage.start_manager()

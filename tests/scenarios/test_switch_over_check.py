@@ -86,6 +86,21 @@ async def test_pods_of_a_running_rollout_are_counted(stage: Stage) -> None:
     assert {write.verb for write in report.writes} >= {"create", "delete"}
 
 
+async def test_an_object_that_pykruise_rejects_is_reported(stage: Stage) -> None:
+    # given a stored value that admission rejects
+    await stage.create(cloneset(replicas=0))
+    change = {"spec": {"updateStrategy": {"rollingUpdate": {"partition": "half"}}}}
+    with stage.past_admission():
+        await stage.merge("web", change)
+    # when
+    report, _ = await checked(stage)
+    # then
+    assert not report.is_safe
+    (problem,) = next(kind for kind in report.kinds if kind.kind == "CloneSet").problems
+    assert problem.startswith(f"{stage.namespace}/web: spec.updateStrategy.rollingUpdate.partition: ")
+    assert f"  CloneSet {problem}" in report_lines(report)
+
+
 async def test_the_stored_version_is_shown_and_migrated(stage: Stage) -> None:
     if any(len(definition["spec"]["versions"]) == 1 for definition in await _definitions(stage)):
         pytest.skip("nothing to move to: --stored=v1alpha1 serves no other version")

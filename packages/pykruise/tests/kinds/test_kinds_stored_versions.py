@@ -32,6 +32,8 @@ from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, PODS, Resource
 from pykruise.kube.schemas.conversion import convert
 from pykruise.manager.storage import MoveError, move_kind, read_storage
+from pykruise.manager.switch_over import check_switch
+from pykruise.pods.view import keys
 from pykruise.sandbox.apiserver import ApiServer, ConversionFunctions
 from pykruise.sandbox.local import LocalTransport
 from support.scenario import cloneset, rolling
@@ -111,6 +113,27 @@ async def test_lists_and_watches_show_the_hub_version(world: World) -> None:
         "apps.kruise.io/v1beta1",
         7,
     )
+
+
+@pytest.mark.parametrize(
+    "annotations",
+    [
+        {keys.PRE_DOWNLOAD_PARALLELISM_ANNOTATION: "20%"},
+        {keys.PRE_DOWNLOAD_PARALLELISM_ANNOTATION: "abc"},
+        {keys.PRE_DOWNLOAD_TIMEOUT_ANNOTATION: "-1"},
+        {keys.PRE_DOWNLOAD_TIMEOUT_ANNOTATION: "99999999999"},
+        {keys.PRE_DOWNLOAD_MIN_UPDATED_READY_ANNOTATION: "-1"},
+    ],
+)
+async def test_an_annotation_that_v1alpha1_does_not_check_does_not_stop_the_object(
+    world: World, annotations: dict[str, str]
+) -> None:
+    await world.clone_set(replicas=2, updateStrategy=rolling(podUpdatePolicy="InPlaceIfPossible"))
+    change = {"metadata": {"annotations": annotations}}
+    await world.stored.patch(OLD_CLONE_SETS, "d", "web", change, patch_type=PatchType.MERGE)
+    report = await check_switch(world.client, now=START)
+    created = [write.target.partition(" ")[0] for write in report.writes if write.verb == "create"]
+    assert created == ["ControllerRevision", "Pod", "Pod"]
 
 
 @pytest.mark.parametrize("patch_type", [PatchType.MERGE, PatchType.JSON])

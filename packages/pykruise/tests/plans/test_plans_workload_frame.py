@@ -5,11 +5,15 @@ from typing import Any
 import msgspec
 import pytest
 
+from pykruise.kinds.cloneset.plan import plan_cloneset
 from pykruise.kube.clock import parse_time
 from pykruise.kube.schemas.types import Count, PlainCondition, Status
 from pykruise.plans.phases import PlanPhase
 from pykruise.plans.workload_frame import build_changed_status, requeue_after, set_mismatch
+from pykruise.pods.view import keys
 from pykruise.pods.workload.views import WorkloadView
+from pykruise.runtime.actions import Patch
+from support.cloneset_builder import CloneSetBuilder, cloneset
 
 NOW = parse_time("2026-01-31T12:00:00Z")
 
@@ -70,3 +74,34 @@ def test_while_the_selector_guard_holds_nothing_is_waited_for() -> None:
     assert [condition.type for condition in conditions] == ["FailedUpdatePod", "SelectorMismatch"]
     assert conditions[1].message == "why"
     assert msgspec.to_builtins(conditions[1])["lastTransitionTime"] == "2026-01-01T00:00:00Z"
+
+
+@pytest.mark.parametrize(
+    "builder",
+    [
+        cloneset(3).terminating(),
+        cloneset(3).with_rolling(partition="abc"),
+        cloneset(3).with_spec(replicas="many"),
+        cloneset(3).managed_by({"matchLabels": {"app": "other"}}),
+    ],
+    ids=["terminating", "invalid", "unreadable", "another selector"],
+)
+def test_a_pod_that_starts_gets_its_missing_conditions_in_every_case(builder: CloneSetBuilder) -> None:
+    """Otherwise it would never become ready: no other controller writes the conditions of a workload's pods."""
+    # given a new pod, a pod that an update holds back, and a pod without a node
+    for short in "abc":
+        builder.pods[short]["spec"]["readinessGates"].append({"conditionType": keys.KRUISE_POD_READY})
+    builder.set_condition("a", keys.IN_PLACE_READY, None)
+    builder.set_condition("b", keys.IN_PLACE_READY, "False").set_condition("b", keys.KRUISE_POD_READY, "True")
+    builder.unscheduled("c")
+    # when
+    plan = plan_cloneset(builder.snapshot())
+    # then
+    (step,) = plan.steps
+    assert isinstance(step.action, Patch)
+    assert (step.action.key.name, step.action.subresource) == (builder.pod_name("a"), "status")
+    conditions = step.action.body["status"]["conditions"]
+    assert [(entry["type"], entry["status"]) for entry in conditions] == [
+        (keys.IN_PLACE_READY, "True"),
+        (keys.KRUISE_POD_READY, "True"),
+    ]

@@ -122,6 +122,116 @@ def test_a_probe_is_equal_with_and_without_a_default(given: dict[str, Any]) -> N
     assert encode_meaning(other) == encode_meaning(plain)
 
 
+def with_spec(**spec: Any) -> dict[str, Any]:
+    return {"metadata": {"labels": {"app": "web"}}, "spec": spec}
+
+
+def with_volume(kind: str, **source: Any) -> dict[str, Any]:
+    return with_spec(volumes=[{"name": "v", kind: source}])
+
+
+def with_container(**container: Any) -> dict[str, Any]:
+    return with_spec(containers=[{"name": "main", "image": "nginx:1", **container}])
+
+
+TOKEN = {"path": "token", "expirationSeconds": 3600}
+
+
+@pytest.mark.parametrize(
+    ("written", "omitted"),
+    [
+        (
+            with_spec(tolerations=[{"key": "", "operator": "Exists", "value": "", "effect": ""}]),
+            with_spec(tolerations=[{"operator": "Exists"}]),
+        ),
+        (
+            with_container(ports=[{"name": "", "containerPort": 80}]),
+            with_container(ports=[{"containerPort": 80}]),
+        ),
+        (
+            with_volume("projected", sources=[{"serviceAccountToken": {**TOKEN, "audience": ""}}]),
+            with_volume("projected", sources=[{"serviceAccountToken": TOKEN}]),
+        ),
+        (
+            with_spec(
+                securityContext={"seLinuxOptions": {"level": "s0", "role": "", "type": "", "user": ""}}
+            ),
+            with_spec(securityContext={"seLinuxOptions": {"level": "s0"}}),
+        ),
+        (
+            with_container(
+                env=[{"name": "A", "value": ""}], livenessProbe={"httpGet": {"port": 1, "path": ""}}
+            ),
+            with_container(env=[{"name": "A"}], livenessProbe={"httpGet": {"port": 1}}),
+        ),
+        (
+            with_volume("csi", driver="d", volumeAttributes={}),
+            with_volume("csi", driver="d"),
+        ),
+        (
+            with_volume("nfs", server="s", path="/", readOnly=False),
+            with_volume("nfs", server="s", path="/"),
+        ),
+    ],
+)
+def test_empty_values_with_omitempty_are_left_out(written: dict[str, Any], omitted: dict[str, Any]) -> None:
+    """`omitempty` in core/v1/types.go"""
+    assert encode_revision_data(written) == encode_revision_data(omitted)
+    assert encode_meaning(written) == encode_meaning(omitted)
+
+
+@pytest.mark.parametrize(
+    ("written", "other"),
+    [
+        (
+            with_volume("csi", driver="d", readOnly=False, fsType=""),
+            with_volume("csi", driver="d"),
+        ),
+        (
+            with_volume("azureDisk", diskName="d", diskURI="u", readOnly=False, fsType=""),
+            with_volume("azureDisk", diskName="d", diskURI="u"),
+        ),
+        (
+            with_volume("csi", driver="d", volumeAttributes={"host": "", "sizeLimit": "1000m"}),
+            with_volume("csi", driver="d", volumeAttributes={"sizeLimit": "1"}),
+        ),
+        (
+            with_volume("flexVolume", driver="d", options={"image": "", "limits": "1"}),
+            with_volume("flexVolume", driver="d", options={"limits": "1"}),
+        ),
+        (
+            with_volume("rbd", image="", monitors=["m"]),
+            with_volume("rbd", monitors=["m"]),
+        ),
+        (
+            with_container(
+                livenessProbe={"httpGet": {"port": 1, "httpHeaders": [{"name": "A", "value": ""}]}}
+            ),
+            with_container(livenessProbe={"httpGet": {"port": 1, "httpHeaders": [{"name": "A"}]}}),
+        ),
+    ],
+)
+def test_empty_values_of_pointers_maps_and_required_fields_are_kept(
+    written: dict[str, Any], other: dict[str, Any]
+) -> None:
+    """Pointers, maps and fields without `omitempty` in core/v1/types.go"""
+    assert encode_revision_data(written) != encode_revision_data(other)
+    spec = json.loads(encode_revision_data(written))["spec"]["template"]["spec"]
+    for container in spec.get("containers") or ():
+        del container["resources"]
+    assert spec == written["spec"]
+
+
+def test_empty_values_below_a_field_of_a_later_kubernetes_are_kept() -> None:
+    source = {"readOnly": False, "labels": {"a": ""}, "value": "", "size": 0}
+    spec = {
+        "volumes": [{"name": "v", "laterSource": {**source, "annotations": {}, "items": [], "other": None}}]
+    }
+    data = json.loads(encode_revision_data(with_spec(**spec)))
+    (volume,) = data["spec"]["template"]["spec"]["volumes"]
+    assert volume["laterSource"] == source
+
+
 AMOUNTS = [("1", "1000m"), ("0.5Gi", "512Mi"), (1, "1"), ("1e3", "1k"), ("1Gi", "1073741824")]
 
 

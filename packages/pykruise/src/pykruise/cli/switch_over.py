@@ -66,7 +66,7 @@ def report_lines(report: SwitchReport) -> Iterator[str]:
     problems = [f"{kind.kind} {problem}" for kind in report.kinds for problem in kind.problems]
     if problems:
         yield ""
-        yield "Objects that could not be planned"
+        yield "Objects that pykruise would not change, and the reasons"
         yield from (f"  {problem}" for problem in problems)
     notable = [
         finding

@@ -35,6 +35,7 @@ from pykruise.manager.settings import ManagerSettings
 from pykruise.manager.storage import KindStorage, read_storage
 from pykruise.plans.kind import Kind
 from pykruise.plans.views import POD_VIEWS
+from pykruise.pods.reasons import NEVER_OBSERVED
 from pykruise.runtime.actions import Action, Create, Delete, Patch
 from pykruise.runtime.assemble import views_of
 from pykruise.runtime.listed_objects import Listed, Only, list_once
@@ -71,7 +72,9 @@ class KindReport(msgspec.Struct, frozen=True, kw_only=True):
     """Number of objects whose status would be written."""
     writes: tuple[PlannedWrite, ...] = ()
     problems: tuple[str, ...] = ()
-    """Objects that could not be planned, and the reasons."""
+    """Objects that could not be read, or whose spec this manager rejects so that it would leave them as they are, and
+    the reasons.
+    """
 
 
 class SwitchReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -185,6 +188,8 @@ async def _plan_kind(
         if snapshot is None:
             continue
         plan = control.plan(snapshot)
+        if plan.waiting is not None and plan.waiting.code in NEVER_OBSERVED:
+            problems.append(f"{key}: {plan.waiting.message}")
         statuses += _has_status_change(plan, view)
         writes += _list_writes(kind, key, plan, listed.get(POD_VIEWS))
     return KindReport(

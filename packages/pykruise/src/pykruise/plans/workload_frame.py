@@ -7,7 +7,8 @@ truncate_history(), requeue_after(), build_changed_status(), choose_update_revis
 
 Pure. A kind provides its own parts: the status in each of these cases, and its phases. If spec.selector is not the
 selector with which the pods were created, the selector guard allows only a write of the status
-(pods/workload/selector_guard.py).
+(pods/workload/selector_guard.py), and missing conditions of pods. Missing conditions are set in every case, because a
+pod that starts cannot become ready without them.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -22,9 +23,11 @@ from pykruise.kube.resources import Resource
 from pykruise.kube.schemas.types import PlainCondition
 from pykruise.plans.ownership import delete_revision, read_selector
 from pykruise.plans.phases import PlanPhase
+from pykruise.plans.pod_writes import make_pod_chain, pod_patch, stage_of
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.stored_values import Flaw
 from pykruise.pods.lifecycle.blockers import find_end_blocker
+from pykruise.pods.lifecycle.readiness import list_missing_conditions
 from pykruise.pods.reasons import CODES, Code
 from pykruise.pods.view import keys
 from pykruise.pods.view.names import RevisionHash
@@ -47,7 +50,7 @@ from pykruise.pods.workload.selector_guard import (
 from pykruise.pods.workload.views import WorkloadView
 from pykruise.pods.workload.waiting import WAITING, drop_conditions, set_condition
 from pykruise.runtime.execute import Failure
-from pykruise.runtime.plan import Chain, Note, Plan
+from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
 from pykruise.runtime.reasons import Reason
 
 
@@ -113,8 +116,9 @@ def plan_workload(frame: Frame, snapshot: WorkloadSnapshot) -> Plan:
     """Plan all writes that this object needs now, its status, and when it is reconciled again."""
     view = frame.view_of(snapshot)
     if view.is_deleting:
-        # Only the status is written: it reports the remaining pods.
+        # Besides missing conditions of pods, only the status is written: it reports the remaining pods.
         return Plan(
+            stages=_build_condition_stages(view, snapshot),
             status=build_changed_status(view, frame.terminating(snapshot)),
             skipped=dict(_find_held(snapshot)),
         )
@@ -146,12 +150,16 @@ def _list_flaws(frame: Frame, snapshot: WorkloadSnapshot) -> Sequence[Problem]:
 
 
 def _refuse(frame: Frame, snapshot: WorkloadSnapshot, problems: Sequence[Problem]) -> Plan:
-    """Return a plan that writes only the status. A condition and an event report the problems."""
+    """Return a plan that writes only the status and missing conditions of pods. A condition and an event of the object
+    report the problems.
+    """
+    view = frame.view_of(snapshot)
     code = problems[0].code
     message = "; ".join(problem.message for problem in problems)
     reason = Reason(code, message)
     return Plan(
-        status=build_changed_status(frame.view_of(snapshot), frame.refused(snapshot, problems)),
+        stages=_build_condition_stages(view, snapshot),
+        status=build_changed_status(view, frame.refused(snapshot, problems)),
         waiting=Reason(code, message, CODES[code].helps),
         skipped={pod.name: reason for pod in snapshot.pods},
         notes=(Note(reason=code, message=message, warning=True, again_after_s=LOOK_AGAIN_S),),
@@ -159,16 +167,41 @@ def _refuse(frame: Frame, snapshot: WorkloadSnapshot, problems: Sequence[Problem
 
 
 def _plan_guarded(frame: Frame, snapshot: WorkloadSnapshot, mismatch: Mismatch) -> Plan:
-    """Return the plan while the selector guard prevents all other writes. It changes neither pods nor revisions."""
+    """Return the plan while the selector guard prevents all writes but the status and missing conditions of pods."""
+    view = frame.view_of(snapshot)
     message = mismatch.format_message(frame.resource.kind)
     note = Note(reason=SELECTOR_MISMATCH, message=message, warning=True, again_after_s=LOOK_AGAIN_S)
     return Plan(
-        status=build_changed_status(frame.view_of(snapshot), frame.guarded(snapshot, message)),
+        stages=_build_condition_stages(view, snapshot),
+        status=build_changed_status(view, frame.guarded(snapshot, message)),
         waiting=Reason(Code.SELECTOR_CHANGED, message, CODES[Code.SELECTOR_CHANGED].helps),
         skipped={pod.name: mismatch.reason for pod in snapshot.pods},
         notes=(note,),
         requeue_after_s=LOOK_AGAIN_S,
     )
+
+
+def _build_condition_stages(view: WorkloadView, snapshot: WorkloadSnapshot) -> tuple[Stage, ...]:
+    """Return the writes of the conditions that pods with a node lack. OpenKruise has a controller for KruisePodReady,
+    which does not depend on the workload.
+    """
+    writes = []
+    for pod in snapshot.pods:
+        is_own = pod.controller is not None and pod.controller.uid == view.uid
+        if not is_own or not pod.is_active or not pod.node_name:
+            continue
+        missing = [
+            condition
+            for condition in list_missing_conditions(pod, now=snapshot.now)
+            if pod.find_condition(condition["type"]) is None
+        ]
+        if missing:
+            step = Step(
+                action=pod_patch(pod, {"status": {"conditions": missing}}, subresource="status"),
+                because="nothing keeps the pod out of service",
+            )
+            writes.append(make_pod_chain(pod, step))
+    return stage_of(Purpose.SET_READINESS, writes, is_optional=True)
 
 
 def set_mismatch(

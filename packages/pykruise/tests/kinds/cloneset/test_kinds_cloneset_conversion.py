@@ -149,6 +149,16 @@ def test_a_parallelism_that_is_not_a_number_is_stored_as_text() -> None:
     assert rolling["inPlaceUpdateStrategy"] == {"imagePreDownloadParallelism": "20%"}
 
 
+@pytest.mark.parametrize("text", ["99999999999", "-2147483649", "1_000", " 5", "9" * 5000, "9999999999999%"])
+def test_a_pre_download_setting_that_does_not_fit_into_its_field_is_left_out(text: str) -> None:
+    """Otherwise the spec could not be read."""
+    annotations = {TIMEOUT_SECONDS: text, MIN_UPDATED_READY: text}
+    doc = cloneset(OLD, {"annotations": annotations}, updateStrategy={"type": "InPlaceOnly"})
+    rolling = to_new(doc)["spec"]["updateStrategy"]["rollingUpdate"]
+    assert not rolling.get("inPlaceUpdateStrategy")
+    assert to_old(to_new(doc))["metadata"] == doc["metadata"]
+
+
 def test_pre_download_settings_are_annotations_in_v1alpha1() -> None:
     """cloneset case 6"""
     # when

@@ -83,6 +83,26 @@ def test_settings_secrets_and_annotations_get_into_the_job() -> None:
     assert document["spec"]["sandboxConfig"]["annotations"] == {"example.com/a": "b"}
 
 
+@pytest.mark.parametrize("parallelism", ["20%", "abc", "-1", -1, "99999999999"])
+def test_settings_that_an_image_pull_job_does_not_accept_are_replaced_by_the_defaults(
+    parallelism: int | str,
+) -> None:
+    """Clients of v1alpha1 write annotations, which no webhook checks, also in OpenKruise."""
+    # given
+    builder = rollout().with_rolling(
+        inPlaceUpdateStrategy={
+            "imagePreDownloadParallelism": parallelism,
+            "imagePreDownloadTimeoutSeconds": -1,
+            "imagePreDownloadMinUpdatedReadyPods": -1,
+        }
+    )
+    # when
+    (document,) = created_jobs(plan_of(builder))
+    # then
+    assert document["spec"]["parallelism"] == 1
+    assert document["spec"]["pullPolicy"]["timeoutSeconds"] == 300
+
+
 def test_only_containers_whose_image_changes_or_that_are_new_count() -> None:
     builder = rollout()
     builder.spec["template"]["spec"]["containers"].append({"name": "same", "image": "same:1"})

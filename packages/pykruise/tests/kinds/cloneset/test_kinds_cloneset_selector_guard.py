@@ -7,6 +7,7 @@ import pytest
 from pykruise.kinds.cloneset.plan import plan_cloneset
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONTROLLER_REVISIONS
+from pykruise.plans.purposes import Purpose
 from pykruise.pods.view import keys
 from pykruise.pods.workload.selector_guard import SELECTOR_MISMATCH, record_of
 from pykruise.runtime.actions import Create, Patch
@@ -60,14 +61,14 @@ def relabelled(image: str = "nginx:1") -> dict[str, Any]:
         "scaled to nothing",
     ],
 )
-def test_nothing_is_written_but_the_status(builder: CloneSetBuilder) -> None:
+def test_nothing_is_written_but_the_status_and_missing_conditions(builder: CloneSetBuilder) -> None:
     """daemonset cases 63 to 65, for CloneSet"""
     # given a stored status of the last generation
     builder.with_status(observedGeneration=2, updateRevision="web-before", labelSelector="app=web")
     # when
     plan = planned(builder)
     # then
-    assert plan.stages == ()
+    assert {stage.purpose for stage in plan.stages} <= {Purpose.SET_READINESS}
     assert plan.status is not None
     assert plan.status["observedGeneration"] == 2
     assert plan.status["updateRevision"] == "web-before"

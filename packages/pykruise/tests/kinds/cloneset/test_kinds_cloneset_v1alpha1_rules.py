@@ -209,6 +209,33 @@ async def test_in_place_only_allows_images_and_template_metadata_to_change() -> 
     assert await causes(new, old=old) == []
 
 
+async def test_in_place_only_compares_templates_by_meaning() -> None:
+    """A webhook of OpenKruise writes empty `resources`, defaults and canonical quantities into stored templates, and
+    clients do not.
+    """
+    requests = {"cpu": "1000m"}
+    new = changed(flat("InPlaceOnly"), image="main:2", resources={"requests": requests}, env=[])
+    written = {"resources": {"requests": {"cpu": "1"}}, "terminationMessagePolicy": "File"}
+    old = changed(flat("InPlaceOnly"), imagePullPolicy="IfNotPresent", **written)
+    old["spec"]["template"]["metadata"]["creationTimestamp"] = None
+    old["spec"]["template"]["spec"] |= {"securityContext": {}, "restartPolicy": "Always"}
+    old["spec"]["template"]["spec"]["containers"][1]["resources"] = {}
+    assert await causes(new, old=old) == []
+    requests["cpu"] = "1001m"
+    (cause,) = await causes(new, old=old)
+    assert "spec.template.spec.containers.0.resources.requests.cpu" in cause.message
+
+
+@pytest.mark.parametrize("damage", [{"containers": "none"}, {"containers": [7]}, {}, None, "text"])
+async def test_a_template_that_is_no_pod_template_is_compared_as_it_is_written(damage: Any) -> None:
+    old = flat("InPlaceOnly")
+    new = copy.deepcopy(old)
+    new["spec"]["template"]["spec"] = damage
+    assert await causes(copy.deepcopy(new), old=new) == []
+    (cause,) = await causes(new, old=old)
+    assert cause.field == "spec"
+
+
 def with_resources(doc: Document, **requests: str) -> Document:
     return changed(doc, resources={"requests": requests})
 
@@ -236,8 +263,9 @@ async def test_in_place_only_allows_cpu_and_memory_to_change_with_the_gate(
 
 async def test_the_type_that_is_written_counts_and_not_the_one_before() -> None:
     old = flat("InPlaceOnly")
-    assert await causes(changed(flat("InPlaceIfPossible"), env=[]), old=old) == []
-    (cause,) = await causes(changed(old, env=[]), old=flat("InPlaceIfPossible"))
+    env = [{"name": "A", "value": "b"}]
+    assert await causes(changed(flat("InPlaceIfPossible"), env=env), old=old) == []
+    (cause,) = await causes(changed(old, env=env), old=flat("InPlaceIfPossible"))
     assert cause.field == "spec"
 
 

@@ -440,6 +440,20 @@ def test_under_in_place_only_just_images_change(change: dict[str, Any], accepted
         assert f"/spec/containers/0/{next(iter(change))}" in result[0].message
 
 
+def test_under_in_place_only_templates_are_compared_by_meaning() -> None:
+    """A webhook of OpenKruise writes empty `resources` and canonical quantities into stored templates, and clients do
+    not.
+    """
+    rolling = {"podUpdatePolicy": "InPlaceOnly"}
+    before, after = template("nginx:1", **GATE), template("nginx:2", **GATE)
+    before["spec"]["containers"] += [{"name": "side", "image": "side:1", "resources": {}}]
+    after["spec"]["containers"] += [{"name": "side", "image": "side:1"}]
+    before["spec"]["containers"][0]["resources"] = {"limits": {"cpu": "1"}}
+    after["spec"]["containers"][0]["resources"] = {"limits": {"cpu": "1000m"}}
+    old = document(rolling=rolling, template=before)
+    assert not causes(document(rolling=rolling, template=after), old=old)
+
+
 def test_an_update_that_completes_a_deletion_is_allowed() -> None:
     stored = document(replicas=-1)
     stored["metadata"] |= {"deletionTimestamp": "2026-01-31T12:00:00Z", "finalizers": ["example.com/x"]}

@@ -106,6 +106,15 @@ def test_the_newest_default_class_decides_for_a_claim_without_a_class() -> None:
     assert claim_fields(new, old) == []
 
 
+def test_a_claim_without_any_class_keeps_its_size() -> None:
+    """No class has an empty name, and the default class does not apply to such a claim."""
+    old = growing(claim_template(storageClassName=""))
+    new = growing(claim_template(size="2Gi", storageClassName=""))
+    classes = [storage_class("fast", expandable=True, default=True)]
+    assert claim_fields(new, old, *classes) == ["spec.volumeClaimTemplates[data].spec.storageClassName"]
+    assert claim_fields(old, old, *classes) == []
+
+
 def test_a_missing_or_unreadable_storage_class_is_an_error() -> None:
     old = growing(claim_template(storageClassName="fast"))
     new = growing(claim_template(size="2Gi", storageClassName="fast"))

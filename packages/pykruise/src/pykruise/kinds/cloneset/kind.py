@@ -132,12 +132,18 @@ def _list_claim_names(doc: Mapping[str, Any], _: CloneSetSettings) -> Iterator[s
         yield f"{read_template_name(template)}-{doc['metadata']['name']}{RANDOM_END}"
 
 
+_IN_PLACE: Final = "spec.updateStrategy.rollingUpdate.inPlaceUpdateStrategy"
+
 _STORED: Final = StoredSpec(
     errors=find_stored_errors,
     options=OPTIONS,
     kept={
         "spec.template": TEMPLATE_IS_JUDGED_LATER,
         "spec.volumeClaimTemplates": TEMPLATE_IS_JUDGED_LATER,
+        # In v1alpha1, these fields are annotations, which admission does not check.
+        f"{_IN_PLACE}.imagePreDownloadParallelism": "one node at a time pulls the new images",
+        f"{_IN_PLACE}.imagePreDownloadTimeoutSeconds": "one pull may take 300 seconds",
+        f"{_IN_PLACE}.imagePreDownloadMinUpdatedReadyPods": "no updated pod is needed before the new images are pulled",
     },
 )
 

@@ -9,9 +9,10 @@ containers are pulled too if the option successor-placement asks for the same no
 
 from pykruise.kinds.cloneset.types import DEFAULT_MAX_UNAVAILABLE
 from pykruise.kinds.cloneset.working_set import CloneSetWorkingSet
-from pykruise.kube.values.int_or_percent import Rounding, resolve
+from pykruise.kube.values.int_or_percent import IntOrPercent, Rounding, resolve
 from pykruise.plans.pre_download import PreDownload, explain_too_soon, plan_image_pulls, why_not_needed
 from pykruise.pods.images.pull_jobs import DEFAULT_TIMEOUT_S, PullSettings
+from pykruise.pods.images.pull_rules import parallelism_of
 from pykruise.pods.workload.options import SUCCESSOR_PLACEMENT
 from pykruise.runtime.plan import Stage
 
@@ -39,11 +40,20 @@ def plan_pre_download(ws: CloneSetWorkingSet) -> tuple[Stage, ...]:
         selector=ws.spec.selector,
         owner=ws.snapshot.cloneset.owner_reference,
         settings=PullSettings(
-            parallelism=1 if parallelism is None else parallelism,
-            timeout_s=DEFAULT_TIMEOUT_S if timeout_s is None else timeout_s,
+            parallelism=1 if parallelism is None or not _is_accepted(parallelism) else parallelism,
+            timeout_s=DEFAULT_TIMEOUT_S if timeout_s is None or timeout_s < 0 else timeout_s,
         ),
     )
     return plan_image_pulls(wanted, owned=ws.snapshot.pull_jobs)
+
+
+def _is_accepted(parallelism: IntOrPercent) -> bool:
+    """Whether an ImagePullJob accepts the parallelism. An annotation of v1alpha1 may contain any text."""
+    try:
+        parallelism_of(parallelism)
+    except ValueError:
+        return False
+    return True
 
 
 def _explain_no_pull(ws: CloneSetWorkingSet, too_soon: str) -> str:

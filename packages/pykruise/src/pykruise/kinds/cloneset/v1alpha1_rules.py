@@ -15,12 +15,12 @@ from pykruise.kinds.cloneset.types import NO_DEADLINE
 from pykruise.kube.admission import AdmissionRequest, SpokeRules, is_reviewed_write
 from pykruise.kube.documents import Document, get_path
 from pykruise.kube.errors import Cause, KubeError
-from pykruise.kube.patches import diff_json
 from pykruise.kube.pod_rules.field_errors import make_forbidden_error, make_invalid_error
 from pykruise.kube.pod_rules.field_rules import check_not_negative
 from pykruise.kube.values.owners import controller_of
 from pykruise.plans.review import PodLookup
 from pykruise.pods.api import PodUpdatePolicy, UpdateType
+from pykruise.pods.in_place import diff_specs
 
 TYPES: Final = (*PodUpdatePolicy, UpdateType.ON_DELETE.value)
 """Allowed values of `updateStrategy.type`. OpenKruise's webhook does not accept OnDelete, although its API defines it,
@@ -127,8 +127,7 @@ def _find_in_place_only_errors(doc: Document, old: Document, *, resources_in_pla
     """
     if get_path(doc, "spec", "updateStrategy", "type") != PodUpdatePolicy.IN_PLACE_ONLY:
         return
-    before, after = (get_path(entry, "spec", "template", "spec") for entry in (old, doc))
-    operations = diff_json({"spec": before}, {"spec": after})
+    operations = diff_specs(*(get_path(entry, "spec", "template") for entry in (old, doc)))
     others = [each["path"] for each in operations if not _is_in_place(each, resources=resources_in_place)]
     if others:
         allowed = "images, cpu and memory" if resources_in_place else "images"

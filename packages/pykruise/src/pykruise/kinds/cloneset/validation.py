@@ -20,7 +20,7 @@ from pykruise.kinds.cloneset.types import NO_DEADLINE, CloneSetSpec, RollingUpda
 from pykruise.kube.errors import Cause
 from pykruise.kube.pod_rules.field_errors import make_invalid_error
 from pykruise.kube.pod_rules.field_rules import NOT_NEGATIVE, check_not_negative, check_size
-from pykruise.kube.values.int_or_percent import IntOrPercent, Rounding, resolve
+from pykruise.kube.values.int_or_percent import IntOrPercent, Rounding, is_percent, resolve
 from pykruise.plans.stored_values import to_document
 from pykruise.pods.api import InPlaceUpdateStrategy, PodUpdatePolicy, UpdateType
 from pykruise.pods.lifecycle.ordering import MOST_WEIGHTS
@@ -190,11 +190,18 @@ def _find_rolling_errors(block: RollingUpdate, replicas: int) -> Iterator[Cause]
     surge = _resolve_amount(block.max_surge, f"{BLOCK}.maxSurge", replicas)
     yield from down.errors
     yield from surge.errors
-    if block.pod_update_policy == PodUpdatePolicy.IN_PLACE_ONLY and surge.number > 0:
+    yield from _find_surge_errors(block, replicas)
+    yield from _find_room_errors(block, replicas)
+
+
+def _find_surge_errors(block: RollingUpdate, replicas: int) -> Iterator[Cause]:
+    """Yield an error if maxSurge is above 0 under InPlaceOnly."""
+    if block.pod_update_policy != PodUpdatePolicy.IN_PLACE_ONLY:
+        return
+    if _resolve_amount(block.max_surge, f"{BLOCK}.maxSurge", replicas).number > 0:
         yield make_invalid_error(
             f"{BLOCK}.maxSurge", block.max_surge, "can not use maxSurge with InPlaceOnly policy"
         )
-    yield from _find_room_errors(block, replicas)
 
 
 def _find_room_errors(block: RollingUpdate | None, replicas: int) -> Iterator[Cause]:
@@ -249,7 +256,11 @@ def find_stored_errors(spec: CloneSetSpec) -> list[Cause]:
     doc = to_document(spec)
     doc = add_defaults(doc, old=doc, settings=DefaultingSettings())
     read = msgspec.convert(doc["spec"], CloneSetSpec)
-    # maxUnavailable 0 with maxSurge 0 is valid with 0 replicas, and `kubectl scale` does not call this webhook. So both
-    # can be stored with more replicas, and the status reports that updates wait.
-    waits = [*_find_room_errors(read.rolling_update, read.replicas)]
-    return [error for error in errors_of(doc, read, old=doc) if error not in waits]
+    # maxUnavailable 0 with maxSurge 0 is valid with 0 replicas, and so is a percentage in maxSurge under InPlaceOnly.
+    # `kubectl scale` does not call this webhook, so both can be stored with more replicas. The status reports that
+    # updates wait for maxUnavailable, and maxSurge has its usual effect.
+    block = read.rolling_update
+    kept = [*_find_room_errors(block, read.replicas)]
+    if block is not None and is_percent(block.max_surge):
+        kept += _find_surge_errors(block, read.replicas)
+    return [error for error in errors_of(doc, read, old=doc) if error not in kept]

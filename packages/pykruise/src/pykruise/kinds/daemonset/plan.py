@@ -6,7 +6,8 @@ DaemonSetSnapshot ──▶ plan_daemonset() ──▶ Plan ──▶ runtime/ex
 
 Pure: the same snapshot always gives the same plan. A plan does not have to wait until the caches contain this
 controller's own writes, because the snapshot contains them. If the stored selector is not that of the revision from
-which the pods were created, the selector guard allows only a write of the status (pods/workload/selector_guard.py).
+which the pods were created, the selector guard allows only writes of the status and of missing conditions of pods
+(pods/workload/selector_guard.py).
 """
 
 from collections.abc import Iterator, Sequence

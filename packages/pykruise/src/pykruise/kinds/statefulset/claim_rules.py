@@ -86,7 +86,7 @@ async def _find_class_errors(
         name = _read_spec(template).get("storageClassName")
         chosen = by_name.get(name) if name is not None else _find_default_class(result)
         if chosen is None:
-            if name:
+            if name is not None:
                 errors.append(
                     make_invalid_error(f"{field}.storageClassName", name, "the storage class does not exist")
                 )

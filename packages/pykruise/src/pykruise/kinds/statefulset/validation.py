@@ -23,7 +23,6 @@ from pykruise.kinds.statefulset.types import (
 )
 from pykruise.kube.documents import get_path
 from pykruise.kube.errors import Cause
-from pykruise.kube.patches import diff_json
 from pykruise.kube.pod_rules.field_errors import (
     make_duplicate_error,
     make_forbidden_error,
@@ -36,6 +35,7 @@ from pykruise.kube.pod_rules.names import is_dns1123_label
 from pykruise.kube.values.int_or_percent import IntOrPercent, Rounding, is_whole_percent, resolve
 from pykruise.plans.stored_values import to_document
 from pykruise.pods.api import PodUpdatePolicy, UpdateType
+from pykruise.pods.in_place import diff_specs
 from pykruise.pods.lifecycle.ordering import MOST_WEIGHTS
 from pykruise.pods.template.config_content import find_follow_errors
 from pykruise.pods.view import keys
@@ -317,8 +317,7 @@ def _find_in_place_only_errors(
     """Yield an error if something other than images changes under InPlaceOnly, which never recreates pods."""
     if spec.policy != PodUpdatePolicy.IN_PLACE_ONLY:
         return
-    before, after = (get_path(entry, "spec", "template", "spec") for entry in (old, doc))
-    operations = diff_json({"spec": before}, {"spec": after})
+    operations = diff_specs(*(get_path(entry, "spec", "template") for entry in (old, doc)))
     others = [
         f"{operation['op']} {operation['path']}" for operation in operations if not _is_image(operation)
     ]

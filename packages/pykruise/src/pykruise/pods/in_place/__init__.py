@@ -16,7 +16,7 @@ from pykruise.pods.in_place.completion import (
     judge_image,
     judge_pod,
 )
-from pykruise.pods.in_place.difference import NotInPlace, Template, find_difference
+from pykruise.pods.in_place.difference import NotInPlace, Template, diff_specs, find_difference
 from pykruise.pods.in_place.grace import grace_of
 from pykruise.pods.in_place.pod import GateSettings, InPlaceSettings, PodPatch, UpdatablePod, add_ready_gates
 from pykruise.pods.in_place.resources import has_resize, has_resize_by_version
@@ -57,6 +57,7 @@ __all__ = [
     "UpdateState",
     "Waiting",
     "add_ready_gates",
+    "diff_specs",
     "find_difference",
     "find_next_step",
     "grace_of",

@@ -1,6 +1,7 @@
 """Changes that a running pod accepts, found by comparing the templates of two revisions.
 
 old + target revision ──▶ find_difference() ──▶ UpdateSpec, or NotInPlace with the reason
+old + new template    ──▶ diff_specs() ──▶ operations that change the spec of the first into that of the second
 
 Pure. Templates are compared by meaning: a default that only one of them contains, a null, or another notation of a
 quantity is not a difference. Changes that are possible in place: images of regular containers and of native sidecars
@@ -14,7 +15,9 @@ from typing import Any, Literal, Protocol
 import msgspec
 import orjson
 
-from pykruise.kube.documents import Document, is_same
+from pykruise.kube.documents import Document, get_path, is_same
+from pykruise.kube.patches import diff_json
+from pykruise.kube.patches.json_patch import Operation
 from pykruise.kube.pod_rules.pod_resources import fill_pod_resources
 from pykruise.pods.in_place.pod import InPlaceSettings
 from pykruise.pods.in_place.resources import BOUNDS, RESIZABLE, compute_effective_resources, qos_of
@@ -217,6 +220,19 @@ def _format_path(path: Path) -> str:
 
 
 # Comparison
+
+
+def diff_specs(old: Any, new: Any) -> list[Operation]:
+    """Return the operations that change the spec of the template `old` into the spec of `new`, with paths like
+    `/spec/containers/0/image`. Specs with the same meaning have no operations. If one is not a pod template, they are
+    compared as they are written.
+    """
+    try:
+        templates = _make_comparable(old, new)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        templates = old, new
+    before, after = (get_path(template, "spec") for template in templates)
+    return diff_json({"spec": before}, {"spec": after})
 
 
 def _make_comparable(old: Document, new: Document) -> tuple[Any, Any]:

@@ -10,6 +10,7 @@ pre-download are annotations. Labels and annotations stay on the v1beta1 object.
 annotations always equal the fields, so that a write through v1alpha1 does not restore removed settings.
 """
 
+import re
 from typing import Final
 
 from pykruise.kube.documents import Document
@@ -29,6 +30,8 @@ _FIELDS: Final = (
 """Annotations of a v1alpha1 CloneSet → fields of the in-place strategy. The value of the last annotation may be a
 percentage of replicas, which is resolved on conversion, because v1beta1 accepts only a number.
 """
+
+_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,20}", re.ASCII)
 
 _SHARE: Final = "imagePreDownloadMinUpdatedReadyPods"
 
@@ -87,8 +90,8 @@ def _excludes_preparing_delete(doc: Document) -> bool:
 
 
 def _read_annotations(doc: Document, spec: Document) -> None:
-    """Copy settings of image pre-download into the strategy. Values that are not numbers are left out, except the
-    parallelism, which is copied as text.
+    """Copy settings of image pre-download into the strategy. Values that are not numbers, or too great, are left out,
+    except the parallelism, which is copied as text.
     """
     annotations = find_section(doc, "metadata", "annotations") or {}
     texts = {field: annotations[key] for key, field in _FIELDS if annotations.get(key)}
@@ -124,16 +127,13 @@ def _write_annotations(doc: Document, spec: Document) -> None:
 
 
 def _parse_amount(field: str, text: object, spec: Document) -> int | None:
-    """Number in the text of an annotation; None if the text is not a number."""
+    """Number in the text of an annotation; None if the text is not a number that the field can have."""
     if field == _SHARE and is_percent(text):
         replicas = spec.get("replicas", 1)
         of = max(replicas, 0) if isinstance(replicas, int) else 1
-        return resolve(str(text), of=of, rounding=Rounding.UP)
-    return _parse_number(text)
-
-
-def _parse_number(text: object) -> int | None:
-    try:
-        return int(text) if isinstance(text, str) else None
-    except ValueError:
+        number = resolve(str(text), of=of, rounding=Rounding.UP)
+    elif isinstance(text, str) and _NUMBER.fullmatch(text):
+        number = int(text)
+    else:
         return None
+    return number if -(2**31) <= number < 2**31 else None

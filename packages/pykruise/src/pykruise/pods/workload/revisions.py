@@ -12,6 +12,7 @@ name, are the ones that a manager written in Go creates from the same template.
 
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import cache
 from typing import Any, Final
 
 import msgspec
@@ -19,6 +20,7 @@ import msgspec
 from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.documents import Document, encode_canonical
 from pykruise.kube.resources import CONTROLLER_REVISIONS
+from pykruise.kube.schemas.builtin_types import BuiltinField, fields_of
 from pykruise.kube.values.go_text import encode_go_json
 from pykruise.kube.values.hashing import hash_fnv32, hash_text
 from pykruise.kube.values.quantities import Quantity, format_quantity
@@ -75,77 +77,31 @@ class UpdateChoice(msgspec.Struct, frozen=True, kw_only=True):
     """Merge patch of `revision`, an older revision that is wanted again."""
 
 
-_FALSE_IS_ABSENT: Final = frozenset(
-    {
-        "chapAuthDiscovery",
-        "chapAuthSession",
-        "hostIPC",
-        "hostNetwork",
-        "hostPID",
-        "readOnly",
-        "sslEnabled",
-        "stdin",
-        "stdinOnce",
-        "tty",
-    }
-)
-_ZERO_IS_ABSENT: Final = frozenset(
-    {
-        "failureThreshold",
-        "hostPort",
-        "initialDelaySeconds",
-        "partition",
-        "periodSeconds",
-        "successThreshold",
-        "timeoutSeconds",
-    }
-)
-_EMPTY_TEXT_IS_ABSENT: Final = frozenset(
-    {
-        "containerName",
-        "dnsPolicy",
-        "effect",
-        "fsType",
-        "host",
-        "hostIP",
-        "hostname",
-        "image",
-        "imagePullPolicy",
-        "medium",
-        "nodeName",
-        "operator",
-        "prefix",
-        "priorityClassName",
-        "protocol",
-        "restartPolicy",
-        "schedulerName",
-        "scheme",
-        "serviceAccount",
-        "serviceAccountName",
-        "subPath",
-        "subPathExpr",
-        "subdomain",
-        "terminationMessagePath",
-        "terminationMessagePolicy",
-        "workingDir",
-    }
-)
 _TEXT_MAPS: Final = frozenset({"annotations", "labels", "matchLabels", "nodeSelector"})
 """Maps whose keys and values come from the user: no entry is dropped."""
 _QUANTITY_MAPS: Final = frozenset({"limits", "overhead", "requests"})
 _QUANTITIES: Final = frozenset({"divisor", "sizeLimit"})
 _EMPTY_OBJECT_COUNTS: Final = frozenset({"labelSelector", "namespaceSelector"})
 """Fields in which `{}` selects everything and absence selects nothing."""
+_ZEROS: Final[Mapping[str, Any]] = {"bool": False, "int32": 0, "int64": 0, "string": ""}
+"""Types whose empty value Go leaves out, if the field has `omitempty`. A pointer keeps its value."""
+_TEMPLATE: Final = "io.k8s.api.core.v1.PodTemplateSpec"
+_POD: Final = "io.k8s.api.core.v1.PodSpec"
+_CLAIM: Final = "io.k8s.api.core.v1.PersistentVolumeClaim"
 _CONTAINER_LISTS: Final = ("containers", "initContainers", "ephemeralContainers")
 
 
 def to_typed_form(template: Mapping[str, Any]) -> Document:
     """The template in the form of a typed Go client: without empty optional fields, with canonical quantities, and
     with fields that such a client always writes (`creationTimestamp: null`, `resources: {}`).
+
+    Fields that a SidecarSet shares with the spec of a pod are recognized too.
     """
-    form: Document = {
-        field: _to_typed(value, field) for field, value in template.items() if field != "$patch"
-    }
+    form: Document = {}
+    for name, value in template.items():
+        if name != "$patch":
+            known = _list_fields(_TEMPLATE).get(name) or _list_fields(_POD).get(name)
+            form[name] = _to_typed(value, name, known)
     form["metadata"] = {"creationTimestamp": None, **(form.get("metadata") or {})}
     spec = form["spec"] = dict(form.get("spec") or {})
     for field in _CONTAINER_LISTS:
@@ -154,32 +110,40 @@ def to_typed_form(template: Mapping[str, Any]) -> Document:
     return form
 
 
-def _to_typed(value: Any, field: str) -> Any:
-    if isinstance(value, Mapping):
-        return _to_typed_object(value, field)
+@cache
+def _list_fields(definition: str) -> Mapping[str, BuiltinField]:
+    return fields_of(definition) or {}
+
+
+def _to_typed(value: Any, field: str, known: BuiltinField | None) -> Any:
+    """`known`: type of the field; None for a field that the newest Kubernetes does not know."""
+    kind = known.kind.removeprefix("*") if known is not None else ""
     if isinstance(value, list):
-        return [_to_typed_env(_to_typed(item, field), field) for item in value]
-    if field in _QUANTITIES:
+        item_kind = kind.removeprefix("[]")
+        return [
+            _to_typed_object(item, field, item_kind) if isinstance(item, Mapping) else item for item in value
+        ]
+    if isinstance(value, Mapping):
+        return _to_typed_object(value, field, kind)
+    if kind == "quantity" or (not kind and field in _QUANTITIES):
         return _format_quantity(value)
     return value
 
 
-def _to_typed_object(value: Mapping[str, Any], field: str) -> Document:
-    if field in _TEXT_MAPS:
+def _to_typed_object(value: Mapping[str, Any], field: str, kind: str) -> Document:
+    if kind == "{}string" or (not kind and field in _TEXT_MAPS):
         return dict(value)
-    if field in _QUANTITY_MAPS:
+    if kind == "{}quantity" or (not kind and field in _QUANTITY_MAPS):
         return {name: _format_quantity(amount) for name, amount in value.items()}
+    fields = _list_fields(kind)
     result: Document = {}
     for name, item in value.items():
-        if item is None or item == [] or (item == {} and name in _TEXT_MAPS | _QUANTITY_MAPS):
-            continue
-        if item is False and name in _FALSE_IS_ABSENT:
-            continue
-        if item == 0 and name in _ZERO_IS_ABSENT:
-            continue
-        if item == "" and name in _EMPTY_TEXT_IS_ABSENT:
-            continue
-        result[name] = _to_typed(item, name)
+        known = fields.get(name)
+        if not _is_left_out(item, name, known):
+            result[name] = _to_typed(item, name, known)
+    for name, known in fields.items():
+        if known.kind.startswith("*") and not known.omits_empty:
+            result.setdefault(name, None)  # a typed client writes null for a pointer without `omitempty`
     if field == "resourceFieldRef":
         result.setdefault("divisor", "0")
     if field == "volumeClaimTemplate":
@@ -191,10 +155,16 @@ def _to_typed_object(value: Mapping[str, Any], field: str) -> Document:
     return result
 
 
-def _to_typed_env(item: Any, field: str) -> Any:
-    if field == "env" and isinstance(item, dict) and item.get("value") == "":
-        return {name: value for name, value in item.items() if name != "value"}
-    return item
+def _is_left_out(item: Any, name: str, known: BuiltinField | None) -> bool:
+    """Whether a typed client leaves this value of a field out. `known`: the field's type; None if it is unknown."""
+    if item is None or item == []:
+        return True
+    if known is not None:
+        if item == {}:
+            return known.omits_empty and known.kind.startswith("{}")
+        zero = _ZEROS.get(known.kind)
+        return known.omits_empty and type(item) is type(zero) and item == zero
+    return item == {} and name in _TEXT_MAPS | _QUANTITY_MAPS
 
 
 def _format_quantity(value: Any) -> Any:
@@ -245,7 +215,7 @@ def to_typed_claim(claim: Any) -> Any:
     """A volumeClaimTemplate in the form of a typed Go client."""
     if not isinstance(claim, Mapping):
         return claim
-    result: Document = _to_typed_object(add_claim_defaults(claim), "")
+    result: Document = _to_typed_object(add_claim_defaults(claim), "", _CLAIM)
     result["metadata"] = {"creationTimestamp": None, **(result.get("metadata") or {})}
     spec: Document = dict(result.get("spec") or {})
     result["spec"] = {**spec, "resources": spec.get("resources") or {}}

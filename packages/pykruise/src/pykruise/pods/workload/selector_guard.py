@@ -1,7 +1,7 @@
 """Selector guard: an owner must not act when spec.selector is not the selector with which its pods were created.
 
 spec.selector + the owner's revisions and pods ──▶ check_selector() ──▶ Managed  : continue
-                                                                   └─▶ Mismatch : change nothing, report it
+                                                                   └─▶ Mismatch : keep all pods, report it
 record_of() ──▶ the annotation that every new revision gets
 is_guarded(), find_managed_selector() ──▶ the only selector to which admission allows a change
 
