@@ -102,6 +102,21 @@ async def test_a_container_that_does_not_run_fails_without_a_probe() -> None:
         assert command.count == count
 
 
+async def test_long_texts_of_many_probes_stay_whole() -> None:
+    async with agent_stage() as stage:
+        stage.runtime.exec = command = Command()
+        command.text = "text " * 200
+        pod = await stage.run_pod("web-0")
+        # when together they are longer than the messages of another status may be
+        names = [f"game#{number}" for number in range(40)]
+        await stage.ask_probes(pod, *[probe(name, periodSeconds=60) for name in names])
+        for name in names:
+            state = await state_is(stage, name, "Succeeded", within_s=180.0)
+            # then no probe shortens the message of another
+            assert state["message"] == command.text
+        assert {state["message"] for state in (await stage.probe_states()).values()} == {command.text}
+
+
 async def test_long_texts_are_cut() -> None:
     """containers case 56"""
     async with agent_stage() as stage:

@@ -61,6 +61,10 @@ all processor time of the node and all workers of the agent.
 """
 GATHER_S: Final = 0.2
 """Seconds to wait before a report, so that the outcomes of many probes are written together."""
+MOST_TOLD: Final = 1024 * 1024
+"""Maximum number of bytes of the messages in the status together. All messages of a node fit unless it has more than a
+thousand probes whose messages have the maximum length, so the output in one pod does not shorten that of another pod.
+"""
 
 Asked = tuple[Mapping[str, Any], Mapping[str, Any]]
 """An entry for a pod in the NodePodProbe's spec, and one of the probes in this entry."""
@@ -241,7 +245,7 @@ class Prober:
         if view is None:
             return
         checks = dict(self._checks)
-        status = fit_status(status_of(view.spec, view.status, checks, self._clock()))
+        status = fit_status(status_of(view.spec, view.status, checks, self._clock()), most_told=MOST_TOLD)
         patch = diff_merge(view.status, status)
         if patch:
             body: dict[str, Any] = {"metadata": {"uid": view.uid}, "status": patch}
