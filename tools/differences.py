@@ -1064,7 +1064,8 @@ _EPHEMERAL_JOB: Final = _differences_of(
     (
         "containers that have not started do not count against `parallelism`; a job continues after its "
         "deadline",
-        "these containers count; after the deadline no more containers are injected",
+        "these containers count, unless nothing can start in their pod; after the deadline no more containers are "
+        "injected",
         "both fields limit the job",
     ),
     (
