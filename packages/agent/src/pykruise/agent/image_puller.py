@@ -190,7 +190,7 @@ class ImagePuller:
         if not result.task.done():
             return Attempt(math.inf, None)
         ended_at, answer = result.task.result()
-        return Attempt(ended_at - result.started_at, answer)
+        return Attempt(max(0.0, ended_at - result.started_at), answer)
 
     def _on_try_ended(self, task: "asyncio.Task[tuple[Instant, Pulled | PullFailure]]") -> None:
         if not task.cancelled():

@@ -149,7 +149,7 @@ class Prober:
         time.
         """
         period = read_period_s(item[1].get("probe") or {})
-        return self._rng.uniform(0, period) if self._clock() - self._began_at < period else 0.0
+        return self._rng.uniform(0, period) if 0 <= self._clock() - self._began_at < period else 0.0
 
     # ── one check ────────────────────────────────────────────────────────────
 
@@ -160,7 +160,7 @@ class Prober:
         pod, probe = asked
         rules = rules_of(probe)
         now, before = self._clock(), self._checks.get(name)
-        if (left_s := compute_due_time(rules, before) - now) > 0 and not _is_other(rules, before):
+        if (left_s := compute_due_time(rules, before, now) - now) > 0 and not _is_other(rules, before):
             return left_s
         is_exec = bool(rules.get("exec"))
         if is_exec and (wait_s := self._reserve_exec(pod["uid"])) > 0:
@@ -176,7 +176,8 @@ class Prober:
         check = self._checks[name] = advance_check(rules, before, seen, now)
         if before is None or (check.state, check.said_at) != (before.state, before.said_at):
             self.reports.queue.add_after(self._key, GATHER_S)
-        return max(LEAST_PAUSE_S, compute_due_time(rules, check) - self._clock())
+        now = self._clock()
+        return max(LEAST_PAUSE_S, compute_due_time(rules, check, now) - now)
 
     def _reserve_exec(self, uid: str) -> float:
         """Return the seconds until a command may start in the pod. If it may start now, count it and return 0."""
