@@ -1153,6 +1153,12 @@ _AGENT: Final = _differences_of(
         "the agent gets the same list of gates as the manager",
     ),
     (
+        "the nodes' `/var/run` is mounted",
+        "only its folders `containerd` and `crio` are mounted; `--socket-location` (chart: `daemon.socketLocation`) "
+        "names the folder of another socket, such as that of cri-dockerd or `/var/run/containerd.sock`",
+        "the agent does not see the files of other programs on the node",
+    ),
+    (
         "its role may write pods and NodeImages",
         "it may write only statuses and events, and read (`get`) secrets in one namespace",
         "an attacker who controls an agent can do less",
