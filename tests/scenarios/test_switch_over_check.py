@@ -145,9 +145,9 @@ async def test_a_folder_that_the_agents_need_is_named(
     # when
     report, writes = await checked(stage)
     # then
-    found = [(item.what, item.fix) for item in report.findings if item.check == "agents"]
+    findings = [(item.what, item.fix) for item in report.findings if item.check == "agents"]
     fix = f"give --socket-location={flag} to pykruise install (chart: daemon.socketLocation)"
-    assert found == ([(message, fix)] if message else [])
+    assert findings == ([(message, fix)] if message else [])
     assert writes == []
 
 

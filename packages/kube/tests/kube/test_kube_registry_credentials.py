@@ -72,9 +72,9 @@ def test_hosts_match_part_by_part_and_paths_from_the_left(
         ({"auth": "bWU6c"}, ""),
     ],
 )
-def test_auth_comes_before_the_fields_of_user_and_password(entry: dict[str, str], user: str) -> None:
-    found = read_credentials({"auths": {"r.io": entry}})
-    assert [credential.text for credential in found] == ([user] if user else [])
+def test_auth_replaces_user_and_password(entry: dict[str, str], user: str) -> None:
+    credentials = read_credentials({"auths": {"r.io": entry}})
+    assert [credential.text for credential in credentials] == ([user] if user else [])
 
 
 def test_both_kinds_of_secrets_are_read_and_what_cannot_be_read_is_left_out() -> None:

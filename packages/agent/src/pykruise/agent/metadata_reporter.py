@@ -246,8 +246,8 @@ def parse_environment(text: bytes, long_values: Mapping[str, str] | None = None)
     rest = f"\n{text.decode(errors='replace')}"
     known: dict[str, str] = {}
     for name, value in (long_values or {}).items():
-        before, found, after = rest.partition(f"\n{name}={value}\n")
-        if found and (not after or "=" in after.partition("\n")[0]):
+        before, whole, after = rest.partition(f"\n{name}={value}\n")
+        if whole and (not after or "=" in after.partition("\n")[0]):
             known[name] = value
             rest = f"{before}\n{after}"
     parsed: dict[str, str] = {}
