@@ -1075,7 +1075,8 @@ _EPHEMERAL_JOB: Final = _differences_of(
     (
         "containers that have not started do not count against `parallelism`; a job continues after its "
         "deadline",
-        "these containers count; after the deadline no more containers are injected",
+        "these containers count, unless nothing can start in their pod; after the deadline no more containers are "
+        "injected",
         "both fields limit the job",
     ),
     (
@@ -1161,6 +1162,12 @@ _AGENT: Final = _differences_of(
         "an unknown feature gate ends the agent",
         "the agent ignores gates of the manager",
         "the agent gets the same list of gates as the manager",
+    ),
+    (
+        "the nodes' `/var/run` is mounted",
+        "only its folders `containerd` and `crio` are mounted; `--socket-location` (chart: `daemon.socketLocation`) "
+        "names the folder of another socket, such as that of cri-dockerd or `/var/run/containerd.sock`",
+        "the agent does not see the files of other programs on the node",
     ),
     (
         "its role may write pods and NodeImages",

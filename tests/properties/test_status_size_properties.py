@@ -22,7 +22,7 @@ from support.open_definitions import open_crds
 Object = dict[str, Any]
 Path = tuple[str, ...]
 
-MOST_MORE: Final = 64 * 1024
+MOST_MORE: Final = 320 * 1024
 MANY: Final = 400
 """Entries of each list of a generated status."""
 LONG: Final = " ".join(f"spec.containers[{number}]: not allowed" for number in range(2_000))
@@ -151,11 +151,17 @@ def test_own_messages_of_a_status_stay_whole_when_its_entries_are_cut() -> None:
 
 
 def test_the_first_names_of_a_long_list_stay() -> None:
-    names = [f"node-{number:05}" for number in range(10_000)]
-    kept = fit_status({"failed": 10_000, "failedNodes": names})
-    assert kept["failed"] == 10_000
-    assert 1_000 < len(kept["failedNodes"]) < 10_000
+    names = [f"node-{number:05}" for number in range(100_000)]
+    kept = fit_status({"failed": 100_000, "failedNodes": names})
+    assert kept["failed"] == 100_000
+    assert 10_000 < len(kept["failedNodes"]) < 100_000
     assert kept["failedNodes"] == names[: len(kept["failedNodes"])]
+
+
+def test_a_thousand_names_of_the_maximum_length_stay() -> None:
+    names = [f"{number:04}".ljust(253, "n") for number in range(1_000)]
+    status = {"failed": 1_000, "failedNodes": names}
+    assert fit_status(status) is status
 
 
 def test_records_of_pods_keep_their_place_and_fit() -> None:

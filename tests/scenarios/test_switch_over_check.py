@@ -1,7 +1,7 @@
 """The report of `pykruise switch-over check` on a cluster whose manager has ended; the check writes nothing."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import pytest
@@ -14,7 +14,8 @@ from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.metered import MeteredTransport
 from pykruise.kube.documents import decode
-from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
+from pykruise.kube.errors import AlreadyExistsError
+from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, DAEMON_SETS, NAMESPACES, NODES
 from pykruise.manager.settings import ManagerSettings
 from pykruise.manager.switch_over import SwitchReport, check_switch
 from support.daemonsets import Pool
@@ -99,6 +100,70 @@ async def test_an_object_that_pykruise_rejects_is_reported(stage: Stage) -> None
     (problem,) = next(kind for kind in report.kinds if kind.kind == "CloneSet").problems
     assert problem.startswith(f"{stage.namespace}/web: spec.updateStrategy.rollingUpdate.partition: ")
     assert f"  CloneSet {problem}" in report_lines(report)
+
+
+def daemon_set(folder: str) -> dict[str, Any]:
+    """The agents as OpenKruise's chart installs them."""
+    container = {
+        "name": "daemon",
+        "image": "openkruise/kruise-manager:v1.9.0",
+        "volumeMounts": [{"name": "runtime-socket-dir", "mountPath": "/hostvarrun", "readOnly": True}],
+    }
+    volume = {"name": "runtime-socket-dir", "hostPath": {"path": folder, "type": ""}}
+    labels = {"control-plane": "daemon"}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": {"name": "kruise-daemon", "namespace": "kruise-system"},
+        "spec": {
+            "selector": {"matchLabels": labels},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {"containers": [container], "volumes": [volume]},
+            },
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    ("folder", "runtime", "message", "flag"),
+    [
+        ("/var/run", "containerd://2.1.4", "", ""),
+        ("/var/run", "cri-o://1.32.1", "", ""),
+        ("/var/run/containerd", "containerd://2.1.4", "", ""),
+        (
+            "/var/run/",
+            "docker://28.0.1",
+            "1 node (n-1) uses neither containerd nor CRI-O; pykruise install does not mount the sockets of other"
+            " container runtimes",
+            "/var/run",
+        ),
+        (
+            "/run/k3s",
+            "containerd://2.1.4-k3s1",
+            "the agents find the container runtime's socket in /run/k3s, which pykruise install does not mount",
+            "/run/k3s",
+        ),
+    ],
+)
+async def test_a_folder_that_the_agents_need_is_named(
+    stage: Stage, folder: str, runtime: str, message: str, flag: str
+) -> None:
+    # given
+    with suppress(AlreadyExistsError):
+        await stage.client.create(NAMESPACES, "", {"metadata": {"name": "kruise-system"}})
+    await stage.client.create(DAEMON_SETS, "kruise-system", daemon_set(folder))
+    for listed in (await stage.client.list(NODES)).items:
+        await stage.client.delete(NODES, "", decode(listed)["metadata"]["name"])
+    node = {"metadata": {"name": "n-1"}, "status": {"nodeInfo": {"containerRuntimeVersion": runtime}}}
+    await stage.client.create(NODES, "", node)
+    # when
+    report, writes = await checked(stage)
+    # then
+    findings = [(item.what, item.fix) for item in report.findings if item.check == "agents"]
+    fix = f"give --socket-location={flag} to pykruise install (chart: daemon.socketLocation)"
+    assert findings == ([(message, fix)] if message else [])
+    assert writes == []
 
 
 async def test_the_stored_version_is_shown_and_migrated(stage: Stage) -> None:

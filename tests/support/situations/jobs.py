@@ -821,8 +821,8 @@ EPHEMERAL_JOBS: Final = (
     Situation(
         stage=its_oldest_pod_has_no_node,
         cause=Code.UNSCHEDULABLE,
-        says="raise spec.parallelism so that the others continue",
-        ways=2,
+        says="3 of 4 pods succeeded",
+        ways=1,
     ),
     Situation(stage=its_parallelism_is_nothing, cause=Code.LIMIT_IS_ZERO, ways=1),
 )

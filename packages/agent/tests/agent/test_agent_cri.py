@@ -13,9 +13,9 @@ from pykruise.agent.cri.changes import RuntimeChanges
 from pykruise.agent.cri.client import CriClient
 from pykruise.agent.cri.errors import CallRefusedError
 from pykruise.agent.cri.protocol import load_message_class
-from pykruise.agent.cri.runtimes import find_runtimes, list_socket_paths
+from pykruise.agent.cri.runtimes import Runtime, find_runtimes, list_socket_paths, splits_events
 from pykruise.agent.cri.shortened import LONGEST_FIELD, Shortened
-from pykruise.agent.cri.values import ExecResult
+from pykruise.agent.cri.values import ExecResult, RuntimeVersion
 from pykruise.kube.clock import read_system_clock
 from pykruise.kube.errors import ConfigurationError
 from pykruise.kube.values.image_references import parse_image
@@ -149,7 +149,7 @@ async def test_a_socket_with_two_paths_is_listed_once(tmp_path: Path) -> None:
 async def test_runtime_events_enqueue_their_pod_and_a_gap_enqueues_everything() -> None:
     runtime = FakeRuntime(asyncio.get_running_loop().time)
     enqueued: list[str] = []
-    changes = RuntimeChanges(runtime, enqueued.append)  # type: ignore[arg-type]
+    changes = RuntimeChanges(Runtime("containerd", runtime), enqueued.append)  # type: ignore[arg-type]
     task = asyncio.create_task(changes.run())
     await asyncio.sleep(0.1)
     runtime.run_container("app", pod_uid="a")
@@ -171,9 +171,35 @@ async def test_runtime_events_enqueue_their_pod_and_a_gap_enqueues_everything() 
 
 async def test_a_runtime_without_events_is_polled() -> None:
     runtime = FakeRuntime(asyncio.get_running_loop().time, has_events=False)
-    changes = RuntimeChanges(runtime, lambda _: None)  # type: ignore[arg-type]
+    changes = RuntimeChanges(Runtime("containerd", runtime), lambda _: None)  # type: ignore[arg-type]
     await changes.run()
     assert changes.poll_s == 1.0
+
+
+async def test_events_that_only_one_client_receives_are_left_to_the_kubelet() -> None:
+    runtime = FakeRuntime(asyncio.get_running_loop().time)
+    given = Runtime("containerd", runtime, splits_events=True)  # type: ignore[arg-type]
+    changes = RuntimeChanges(given, lambda _: None)
+    await changes.run()
+    assert changes.poll_s == 1.0
+    assert runtime.calls == []
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "is_split"),
+    [
+        ("containerd", "1.7.27", True),
+        ("containerd", "v1.6.38", True),
+        ("containerd", "1.7.12-0ubuntu1", True),
+        ("containerd", "unknown", True),
+        ("containerd", "2.0.0", False),
+        ("containerd", "v2.1.4-k3s1", False),
+        ("cri-o", "1.32.1", False),
+        ("docker", "28.0.1", False),
+    ],
+)
+def test_containerd_before_2_sends_each_event_to_one_client(name: str, version: str, is_split: bool) -> None:
+    assert splits_events(RuntimeVersion(name=name, version=version, api_version="v1")) is is_split
 
 
 # ── answers without end ──────────────────────────────────────────────────────

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from pykruise.agent.cri.errors import CallRefusedError
 from pykruise.agent.cri.values import Image
 from pykruise.agent.image_puller import find_image
 from pykruise.agent.rules.pull_secrets import SOURCE_KEY
@@ -48,6 +49,24 @@ async def test_a_present_image_is_not_pulled_under_if_not_present() -> None:
         result = await stage.ends("nginx", "1.9")
         assert (result["phase"], result["progress"]) == ("Succeeded", 100)
         assert stage.runtime.pulls == []
+
+
+async def test_an_image_is_pulled_although_the_runtime_does_not_list_its_images() -> None:
+    # given
+    async with agent_stage() as stage:
+        stage.runtime.registry["nginx:1.9"] = Remote()
+
+        async def refuse() -> list[Image]:
+            raise CallRefusedError("ListImages: out of order")
+
+        stage.runtime.list_images = refuse  # type: ignore[method-assign]
+        # when
+        await stage.ask({"nginx": [tag("1.9", policy="IfNotPresent", backoffLimit=0)]})
+        result = await stage.ends("nginx", "1.9")
+        # then the pull succeeds, with the id from the response to the pull
+        assert result["phase"] == "Succeeded"
+        assert result["imageID"].startswith("nginx@sha256:")
+        assert len(stage.runtime.pulls) == 1
 
 
 @pytest.mark.parametrize("policy", ["Always", ""])

@@ -2,8 +2,10 @@
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+import pytest
 
 from pykruise.agent.cri.values import ExecResult
 from pykruise.agent.flags import AgentGates
@@ -201,5 +203,44 @@ def test_a_report_is_written_as_other_agents_write_it() -> None:
     )
 
 
-def test_the_environment_is_read_line_by_line() -> None:
-    assert parse_environment(b"A=1\nB=x=y\nnothing\nC=\n") == {"A": "1", "B": "x=y", "C": ""}
+async def test_an_annotation_with_line_breaks_restarts_a_container_once() -> None:
+    # given a container with a variable from an annotation whose lines look like variables
+    source = {"fieldRef": {"fieldPath": "metadata.annotations['config']"}}
+    async with agent_stage() as stage:
+        environment(stage, CONFIG="a=1\nb=1", PLAIN="x")
+        annotations = {"config": "a=1\nb=1"}
+        await stage.run_pod("web-0", env=[{"name": "CONFIG", "valueFrom": source}], annotations=annotations)
+        await until_reported(stage)
+        # when the annotation changes in an update in place
+        new = {"metadata": {"annotations": {"config": "a=1\nb=2"}}}
+        await stage.merge(PODS, "web-0", new)
+        await stage.play_kubelet("web-0", InPlaceUpdateReady="False")
+        await stage.until(lambda: bool(stage.runtime.stopped), within_s=30.0)
+        environment(stage, CONFIG="a=1\nb=2", PLAIN="x")
+        await asyncio.sleep(10.0)
+        await stage.play_kubelet("web-0", InPlaceUpdateReady="False")
+        await asyncio.sleep(120.0)
+        # then the restarted container is up to date
+        text = b'[{"name":"CONFIG","value":"a=1\\nb=2"}]'
+        [app] = await reported(stage)
+        assert app["hashes"]["extractedEnvFromMetadataHash"] == _hash_by_hand(text)
+        assert len(stage.runtime.stopped) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "long_values", "values"),
+    [
+        (b"A=1\nB=x=y\nC=\n", {}, {"A": "1", "B": "x=y", "C": ""}),
+        (b"A=1\nmore\n\nB=2\n", {}, {"A": "1\nmore\n", "B": "2"}),
+        (b"A=1\x0b\xe2\x80\xa82\n", {}, {"A": "1\x0b\u20282"}),
+        (b"B=2\nA=b=1\nB=9\n", {"A": "b=1\nB=9"}, {"A": "b=1\nB=9", "B": "2"}),
+        (b"A=b=1\nB=9\nC=3\n", {"A": "b=1\nB=9"}, {"A": "b=1\nB=9", "C": "3"}),
+        # the container has an older value, or one that continues
+        (b"A=b=1\nB=8\n", {"A": "b=1\nB=9"}, {"A": "b=1", "B": "8"}),
+        (b"A=1\n2\n3\n", {"A": "1\n2"}, {"A": "1\n2\n3"}),
+    ],
+)
+def test_the_environment_is_read_with_the_line_breaks_of_its_values(
+    text: bytes, long_values: Mapping[str, str], values: Mapping[str, str]
+) -> None:
+    assert parse_environment(text, long_values) == values

@@ -32,7 +32,9 @@ class Command:
     async def __call__(self, _name: str, _command: Sequence[str]) -> ExecResult:
         self.count += 1
         await asyncio.sleep(self.takes_s)
-        return ExecResult(exit_code=self.exit_code, stdout=self.text.encode(), stderr=b"")
+        written, other = self.text.encode(), b"not the message"
+        stdout, stderr = (other, written) if self.exit_code else (written, other)
+        return ExecResult(exit_code=self.exit_code, stdout=stdout, stderr=stderr)
 
 
 async def state_is(stage: AgentStage, name: str, state: str, *, within_s: float = 60.0) -> Any:
@@ -100,6 +102,21 @@ async def test_a_container_that_does_not_run_fails_without_a_probe() -> None:
         assert result["message"] == "Container(app) is Non-running"
         await asyncio.sleep(30.0)
         assert command.count == count
+
+
+async def test_long_texts_of_many_probes_stay_whole() -> None:
+    async with agent_stage() as stage:
+        stage.runtime.exec = command = Command()
+        command.text = "text " * 200
+        pod = await stage.run_pod("web-0")
+        # when together they are longer than the messages of another status may be
+        names = [f"game#{number}" for number in range(40)]
+        await stage.ask_probes(pod, *[probe(name, periodSeconds=60) for name in names])
+        for name in names:
+            state = await state_is(stage, name, "Succeeded", within_s=180.0)
+            # then no probe shortens the message of another
+            assert state["message"] == command.text
+        assert {state["message"] for state in (await stage.probe_states()).values()} == {command.text}
 
 
 async def test_long_texts_are_cut() -> None:
@@ -183,8 +200,10 @@ async def test_two_probes_of_one_container_do_not_mix() -> None:
     async with agent_stage() as stage:
 
         async def run(_name: str, command: Sequence[str]) -> ExecResult:
-            code = 0 if command[0] == "/good" else 1
-            return ExecResult(exit_code=code, stdout=command[0].encode(), stderr=b"")
+            text = command[0].encode()
+            if text == b"/good":
+                return ExecResult(exit_code=0, stdout=text, stderr=b"")
+            return ExecResult(exit_code=1, stdout=b"", stderr=text)
 
         stage.runtime.exec = run
         pod = await stage.run_pod("web-0")

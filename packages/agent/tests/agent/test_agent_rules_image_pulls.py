@@ -106,6 +106,31 @@ def test_the_deadline_ends_all_tries() -> None:
     assert agent.pulls[NGINX].completed_at <= 24.0
 
 
+def test_a_pull_ends_after_the_clock_was_set_back() -> None:
+    # given a try that began an hour ahead of the present time
+    agent, asked = Agent(Attempt(math.inf, None), BAD, GOOD), view({"tag": "1"})
+    agent.until(asked, 3_700.0)
+    # when its failure is known
+    agent.outcomes = (BAD, BAD, GOOD)
+    assert agent.until(asked, 100.0) == 105.0
+    assert agent.until(asked, 105.0) == 106.0
+    # and the clock is set back again during the pause before the next try
+    agent.until(asked, 106.0 - 90.0)
+    # then the next try begins, and the last one succeeds
+    assert agent.tries[-1] == 2
+    agent.until(asked, 106.0)
+    assert agent.phase() == "Succeeded"
+    pull = agent.pulls[NGINX]
+    assert (pull.started_at, pull.completed_at) == (16.0, 28.0)
+
+
+def test_a_status_is_written_after_the_clock_was_set_back() -> None:
+    pace = PullStatusPace(filled_at=3_700.0)
+    assert pace.wait_s(100.0) == 0.0
+    pace.tokens, pace.filled_at = 0.0, 3_700.0
+    assert pace.wait_s(100.0) == 2.0
+
+
 def test_a_removed_image_entry_ends_its_pull_and_leaves_no_status() -> None:
     """images case 54"""
     agent = Agent(GOOD)

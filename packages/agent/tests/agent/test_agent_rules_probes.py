@@ -12,6 +12,7 @@ from pykruise.agent.rules.probe_checks import (
     SeenProbe,
     advance_check,
     compute_due_time,
+    needs_probe,
     rules_of,
     status_of,
 )
@@ -80,9 +81,21 @@ def test_a_probe_runs_once_per_period_and_follows_a_changed_period() -> None:
     probe = {**EXEC, "periodSeconds": 5}
     first, second = played(probe, seen(), seen(FAILED))
     assert second is first
-    assert compute_due_time(probe, first) == 15.0
-    assert compute_due_time(EXEC, first) == 11.0
+    assert compute_due_time(probe, first, 10.0) == 15.0
+    assert compute_due_time(EXEC, first, 10.0) == 11.0
     assert advance_check(EXEC, first, seen(FAILED), 11.0).state == FAILED
+
+
+def test_a_probe_runs_and_is_reported_after_the_clock_was_set_back() -> None:
+    # given a check and its report, an hour ahead of the present time
+    (before,) = played(EXEC, seen(), begin=3_700.0)
+    # when
+    assert compute_due_time(EXEC, before, 100.0) == 0.0
+    assert needs_probe(EXEC, before, seen(), 100.0)
+    check = advance_check(EXEC, before, seen(), 100.0)
+    # then
+    assert (check.made_at, check.said_at) == (100.0, 100.0)
+    assert compute_due_time(EXEC, check, 100.0) == 101.0
 
 
 def test_a_changed_handler_sets_the_state_to_unknown() -> None:

@@ -46,13 +46,35 @@ def test_docker_hub_has_several_names(where: str) -> None:
         ("*.example.com", "a.eu.example.com/a", False),
         ("example.com", "example.com:5000/a", False),
         ("example.com:5000/team", "example.com:5000/team/a", True),
-        ("example.com:5000/team", "example.com:5000/teams/a", False),
+        ("example.com:5000/team", "example.com:5000/teams/a", True),
+        ("example.com:5000/team/", "example.com:5000/teams/a", False),
+        ("example.com:5000/team/", "example.com:5000/team/a", True),
+        ("example.com:5000/other", "example.com:5000/team/a", False),
     ],
 )
 def test_hosts_match_part_by_part_and_paths_from_the_left(
     where: str, repository: str, is_match: bool
 ) -> None:
     assert found_for(repository, **{where: "me"}) == (["me"] if is_match else [])
+
+
+@pytest.mark.parametrize(
+    ("entry", "user"),
+    [
+        ({"auth": "bWU6cGFzcw=="}, "me:pass"),
+        ({"auth": "bWU6cGFzcw"}, "me:pass"),
+        ({"auth": "bWU6\ncGFzcw==\n"}, "me:pass"),
+        ({"auth": "bWU6cGFzcw==", "username": "other", "password": "old"}, "me:pass"),
+        ({"auth": "", "username": "other", "password": "old"}, "other:old"),
+        # without a colon, no base64, and a wrong length
+        ({"auth": "bWU=", "username": "other", "password": "old"}, ""),
+        ({"auth": "b%U6cGFzcw=="}, ""),
+        ({"auth": "bWU6c"}, ""),
+    ],
+)
+def test_auth_replaces_user_and_password(entry: dict[str, str], user: str) -> None:
+    credentials = read_credentials({"auths": {"r.io": entry}})
+    assert [credential.text for credential in credentials] == ([user] if user else [])
 
 
 def test_both_kinds_of_secrets_are_read_and_what_cannot_be_read_is_left_out() -> None:

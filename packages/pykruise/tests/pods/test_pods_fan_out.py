@@ -25,13 +25,16 @@ NOW = 1000.0
 
 
 def of(text: str, *, failures: int = 1) -> list[FanOutTarget]:
-    """`a:active b:failed -c`: targets with their states (default: pending); a dash marks an unwanted target."""
+    """`a:active b:failed -c d!`: targets with their states (default: pending); a dash marks an unwanted target, an
+    exclamation mark a blocked one.
+    """
     targets = []
     for word in text.split():
-        name, _, state = word.partition(":")
+        name, _, state = word.removesuffix("!").partition(":")
         targets.append(
             FanOutTarget(
                 name=name.lstrip("-"),
+                is_blocked=word.endswith("!"),
                 state=TargetState(state or "pending"),
                 is_wanted=not name.startswith("-"),
                 failures=failures if state in ("failed", "failing") else 0,
@@ -67,6 +70,21 @@ def test_targets_start_in_order_within_the_parallelism(
     assert waiting(decision) == dict.fromkeys([text for text in "acd" if text not in start], why)
     assert decision.exceeds_parallelism is exceeds
     assert (decision.stop, decision.finish) == ((), None)
+
+
+@pytest.mark.parametrize(
+    ("text", "start"),
+    [
+        ("a:active! b c", "b"),
+        ("a:active! b:active c", ""),
+        # blocked targets count for each other
+        ("a:active! b!", ""),
+        ("b a!", "b"),
+        ("a! b!", "a"),
+    ],
+)
+def test_a_blocked_target_does_not_keep_others_from_starting(text: str, start: str) -> None:
+    assert decide(text, parallelism=1).start == tuple(start.split())
 
 
 @pytest.mark.parametrize(

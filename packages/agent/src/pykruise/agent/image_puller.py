@@ -190,7 +190,7 @@ class ImagePuller:
         if not result.task.done():
             return Attempt(math.inf, None)
         ended_at, answer = result.task.result()
-        return Attempt(ended_at - result.started_at, answer)
+        return Attempt(max(0.0, ended_at - result.started_at), answer)
 
     def _on_try_ended(self, task: "asyncio.Task[tuple[Instant, Pulled | PullFailure]]") -> None:
         if not task.cancelled():
@@ -225,7 +225,7 @@ class ImagePuller:
     ) -> str:
         """Pull the image and return its id in the runtime. Raises CriError."""
         if wanted.image_pull_policy == "IfNotPresent":
-            present = find_image(await self._runtime.list_images(), image)
+            present = await self._find_present(image)
             if present is not None:
                 return present.id
         config = CriSandboxConfig(
@@ -253,8 +253,18 @@ class ImagePuller:
         else:
             # If the registry rejects matching credentials, the image is not tried without credentials.
             raise CriError("; ".join(dict.fromkeys(failures)))
-        result = find_image(await self._runtime.list_images(), image)
+        result = await self._find_present(image)
         return result.id if result is not None else id_
+
+    async def _find_present(self, image: ImageName) -> Image | None:
+        """Return the image of this node; None if there is none, or if the images cannot be listed: such a failure does
+        not make a pull fail.
+        """
+        try:
+            return find_image(await self._runtime.list_images(), image)
+        except CriError as error:
+            _log.info("the images of the node cannot be listed: %s", error)
+            return None
 
     # ── the status ───────────────────────────────────────────────────────────
 

@@ -172,14 +172,19 @@ class MetadataReporter:
         if not self._with_environment or known.env_hash or not container.is_running:
             return known, True
         sources = pod.sources.get(container.name, ())
-        values = await self._read_environment(runtime, container, sources)
+        long_values = pod.long_values.get(container.name, {})
+        values = await self._read_environment(runtime, container, sources, long_values)
         if values is None:
             return known, False
         env_hash = compute_environment_hash(sources, lambda source: values.get(source.variable, ""))
         return msgspec.structs.replace(known, env_hash=env_hash), True
 
     async def _read_environment(
-        self, runtime: Runtime, container: CriContainer, sources: Sequence[EnvSource]
+        self,
+        runtime: Runtime,
+        container: CriContainer,
+        sources: Sequence[EnvSource],
+        long_values: Mapping[str, str],
     ) -> Mapping[str, str] | None:
         """Return the environment with which the container was started; None when it cannot be read now."""
         if not sources:
@@ -199,7 +204,7 @@ class MetadataReporter:
                 "the command `env` in container %s ended with exit code %d", container.name, result.exit_code
             )
             return None
-        return parse_environment(result.stdout)
+        return parse_environment(result.stdout, long_values)
 
     # ── restarts ─────────────────────────────────────────────────────────────
 
@@ -232,11 +237,28 @@ class MetadataReporter:
         )
 
 
-def parse_environment(text: bytes) -> Mapping[str, str]:
-    """Parse the output of `env`: `NAME=value`, one per line."""
-    lines = text.decode(errors="replace").splitlines()
-    pairs = (line.partition("=") for line in lines)
-    return {name: value for name, equals, value in pairs if equals}
+def parse_environment(text: bytes, long_values: Mapping[str, str] | None = None) -> Mapping[str, str]:
+    """Parse the output of `env`: `NAME=value`, one after the other. A line without `=` continues the value above it.
+
+    `long_values`: variables that should have values with line breaks, and these values. Where the output contains such
+    a value, its lines are not parsed: a line with `=` is not another variable.
+    """
+    rest = f"\n{text.decode(errors='replace')}"
+    known: dict[str, str] = {}
+    for name, value in (long_values or {}).items():
+        before, whole, after = rest.partition(f"\n{name}={value}\n")
+        if whole and (not after or "=" in after.partition("\n")[0]):
+            known[name] = value
+            rest = f"{before}\n{after}"
+    parsed: dict[str, str] = {}
+    last = ""
+    for line in rest.removeprefix("\n").removesuffix("\n").split("\n"):
+        name, equals, value = line.partition("=")
+        if equals:
+            last, parsed[name] = name, value
+        elif last:
+            parsed[last] += f"\n{line}"
+    return parsed | known
 
 
 def _stop_of(container: CriContainer) -> Stop:

@@ -47,8 +47,9 @@ async def _run_command(runtime: CriClient, container_id: str, command: list[str]
         result = await runtime.exec_sync(container_id, command, timeout_s=limit_s)
     except CallTimeoutError:
         return FAILED, f"command timed out after {limit_s:g} s"
-    text = (result.stdout + (result.stderr if result.exit_code else b"")).decode(errors="replace")
-    return (FAILED if result.exit_code else SUCCEEDED), text
+    if result.exit_code:
+        return FAILED, result.stderr.decode(errors="replace")
+    return SUCCEEDED, result.stdout.decode(errors="replace")
 
 
 async def _probe_http(get: Mapping[str, Any], ip: str, limit_s: float) -> Outcome | None:

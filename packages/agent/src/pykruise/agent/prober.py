@@ -61,6 +61,10 @@ all processor time of the node and all workers of the agent.
 """
 GATHER_S: Final = 0.2
 """Seconds to wait before a report, so that the outcomes of many probes are written together."""
+MOST_TOLD: Final = 1024 * 1024
+"""Maximum number of bytes of the messages in the status together. All messages of a node fit unless it has more than a
+thousand probes whose messages have the maximum length, so the output in one pod does not shorten that of another pod.
+"""
 
 Asked = tuple[Mapping[str, Any], Mapping[str, Any]]
 """An entry for a pod in the NodePodProbe's spec, and one of the probes in this entry."""
@@ -145,7 +149,7 @@ class Prober:
         time.
         """
         period = read_period_s(item[1].get("probe") or {})
-        return self._rng.uniform(0, period) if self._clock() - self._began_at < period else 0.0
+        return self._rng.uniform(0, period) if 0 <= self._clock() - self._began_at < period else 0.0
 
     # ── one check ────────────────────────────────────────────────────────────
 
@@ -156,7 +160,7 @@ class Prober:
         pod, probe = asked
         rules = rules_of(probe)
         now, before = self._clock(), self._checks.get(name)
-        if (left_s := compute_due_time(rules, before) - now) > 0 and not _is_other(rules, before):
+        if (left_s := compute_due_time(rules, before, now) - now) > 0 and not _is_other(rules, before):
             return left_s
         is_exec = bool(rules.get("exec"))
         if is_exec and (wait_s := self._reserve_exec(pod["uid"])) > 0:
@@ -172,7 +176,8 @@ class Prober:
         check = self._checks[name] = advance_check(rules, before, seen, now)
         if before is None or (check.state, check.said_at) != (before.state, before.said_at):
             self.reports.queue.add_after(self._key, GATHER_S)
-        return max(LEAST_PAUSE_S, compute_due_time(rules, check) - self._clock())
+        now = self._clock()
+        return max(LEAST_PAUSE_S, compute_due_time(rules, check, now) - now)
 
     def _reserve_exec(self, uid: str) -> float:
         """Return the seconds until a command may start in the pod. If it may start now, count it and return 0."""
@@ -241,7 +246,7 @@ class Prober:
         if view is None:
             return
         checks = dict(self._checks)
-        status = fit_status(status_of(view.spec, view.status, checks, self._clock()))
+        status = fit_status(status_of(view.spec, view.status, checks, self._clock()), most_told=MOST_TOLD)
         patch = diff_merge(view.status, status)
         if patch:
             body: dict[str, Any] = {"metadata": {"uid": view.uid}, "status": patch}

@@ -86,8 +86,7 @@ class Recreator:
         self.cache.subscribe(self._on_change)
         self._writer = Writer(client, {REQUESTS: self.cache})
         self._changes = {
-            runtime.name: RuntimeChanges(runtime.client, self._on_container_change)
-            for runtime in runtimes.all
+            runtime.name: RuntimeChanges(runtime, self._on_container_change) for runtime in runtimes.all
         }
         queue: WorkQueue[Key] = WorkQueue(cost_factor=0, base_delay_s=0.5, max_delay_s=50.0, rng=rng)
         self.controller = Controller("recreator", self._sync, queue=queue, workers=WORKERS, clock=clock)

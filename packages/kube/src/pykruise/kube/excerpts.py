@@ -64,9 +64,9 @@ MOST_TOLD: Final = 24 * 1024
 """Maximum number of bytes of the messages of a status's entries (subsets, images, containers) together: with 256
 entries, 96 bytes for each entry. The status's own message and conditions do not count.
 """
-MOST_NAMED: Final = 24 * 1024
-"""Maximum number of bytes of a status's lists of names together: nodes or namespaces with failures. A number next to a
-list gives the full count.
+MOST_NAMED: Final = 256 * 1024
+"""Maximum number of bytes of a status's lists of names together: nodes or namespaces with failures. A thousand names of
+the maximum length (253) fit. A number next to a list gives the full count.
 """
 _LENGTHS: Final = (MOST_TEXT, 512, 256, 128, 64, 16, 0)
 """Possible limits of a message in bytes. The first limit with which all messages fit is used; with thousands of entries
@@ -77,19 +77,21 @@ _CODE: Final = 64
 _OWN: Final = "conditions"
 
 
-def fit_status(status: dict[str, Any]) -> dict[str, Any]:
+def fit_status(status: dict[str, Any], *, most_told: int = MOST_TOLD) -> dict[str, Any]:
     """Return the status with messages and lists of names that fit; the status itself when all fit.
 
     A status that is too large for an API server could never be stored, and would report nothing. The number of its
     entries is determined by the spec, or limited by its kind.
+
+    `most_told`: maximum number of bytes of the messages of its entries together.
     """
     short: dict[str, Any] = shorten_messages(status)
     entries = {name: value for name, value in short.items() if name != _OWN}
     told = [size for name, value in entries.items() for size in _list_message_sizes(name, value, depth=0)]
     length = next(
-        (length for length in _LENGTHS if sum(min(length, size) for size in told) <= MOST_TOLD), _LENGTHS[-1]
+        (length for length in _LENGTHS if sum(min(length, size) for size in told) <= most_told), _LENGTHS[-1]
     )
-    fitting: dict[str, Any] = _Fitting(length if sum(told) > MOST_TOLD else None).fit(short, depth=0)
+    fitting: dict[str, Any] = _Fitting(length if sum(told) > most_told else None).fit(short, depth=0)
     return fitting
 
 

@@ -37,6 +37,8 @@ SOCKET_FOLDERS: Final = ("containerd", "crio")
 """Folders in RUN_FOLDER with the sockets of container runtimes. RUN_FOLDER itself is not mounted, because it also
 contains files of all other programs on the node.
 """
+RUNTIMES: Final = ("containerd", "cri-o")
+"""Container runtimes with sockets in SOCKET_FOLDERS, by the scheme of their container ids."""
 MOUNTED: Final = "/hostvarrun"
 _NODE_NAME: Final = "authentication.kubernetes.io/node-name"
 

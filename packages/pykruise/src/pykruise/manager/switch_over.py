@@ -27,7 +27,9 @@ from pykruise.kube.errors import KubeError
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.merge import diff_merge
 from pykruise.kube.program.flags import FlagError
-from pykruise.kube.resources import PODS
+from pykruise.kube.resources import DAEMON_SETS, NODES, PODS
+from pykruise.kube.values.counts import format_count, format_first
+from pykruise.manager.daemon import DAEMON, MOUNTED, RUN_FOLDER, RUNTIMES, SOCKET_FOLDERS
 from pykruise.manager.doctor.findings import Finding, FindingLevel, make_fault, make_fine, make_warning
 from pykruise.manager.doctor.live import Live
 from pykruise.manager.install import MANAGER
@@ -123,6 +125,7 @@ async def check_switch(
         except (FlagError, GateError):
             settings = ManagerSettings()
     storage = await read_storage(client)
+    findings += await _check_agents(live)
     findings += [*_list_storage_findings(storage), *await _check_webhooks(live, settings)]
     reports = await _plan_everything(client, settings, storage, now=now, seed=seed)
     return SwitchReport(kinds=reports, findings=tuple(findings))
@@ -294,6 +297,59 @@ def _find_manager_container(deployment: Document) -> Mapping[str, Any]:
     containers: list[Document] = get_path(deployment, "spec", "template", "spec", "containers", default=[])
     named = [container for container in containers if container.get("name") == "manager"]
     return (named or containers or [{}])[0]
+
+
+_NAMED: Final = 3
+"""Maximum number of nodes that a finding names."""
+_SHORT_RUN_FOLDER: Final = "/run"
+"""The folder to which RUN_FOLDER is usually a link."""
+
+
+async def _check_agents(live: Live) -> list[Finding]:
+    """Report the folder of the container runtime's socket, if the running agents mount it and the agents of a default
+    installation would not.
+    """
+    folder = _find_socket_folder(await live.get(DAEMON_SETS, live.namespace, DAEMON) or {})
+    if folder in ("", *(f"{RUN_FOLDER}/{name}" for name in SOCKET_FOLDERS)):
+        return []
+    what = (
+        f"the agents find the container runtime's socket in {folder}, which pykruise install does not mount"
+    )
+    if folder in (RUN_FOLDER, _SHORT_RUN_FOLDER):
+        others = sorted(
+            node["metadata"]["name"] for node in await live.list(NODES) if not _is_known_runtime(node)
+        )
+        if not others:
+            return []
+        verb = "uses" if len(others) == 1 else "use"
+        what = (
+            f"{format_count(len(others), 'node')} ({format_first(others, _NAMED)}) {verb} neither containerd nor CRI-O;"
+            " pykruise install does not mount the sockets of other container runtimes"
+        )
+    fix = f"give --socket-location={folder} to pykruise install (chart: daemon.socketLocation)"
+    return [make_warning("agents", what, fix)]
+
+
+def _find_socket_folder(daemon_set: Document) -> str:
+    """Return the nodes' folder that is mounted at MOUNTED; empty if there is none."""
+    pod: Document = get_path(daemon_set, "spec", "template", "spec", default={})
+    names = {
+        mount.get("name")
+        for container in pod.get("containers") or ()
+        for mount in container.get("volumeMounts") or ()
+        if str(mount.get("mountPath")).rstrip("/") == MOUNTED
+    }
+    folders = (
+        str(get_path(volume, "hostPath", "path", default="")).rstrip("/")
+        for volume in pod.get("volumes") or ()
+        if volume.get("name") in names
+    )
+    return next(folders, "")
+
+
+def _is_known_runtime(node: Document) -> bool:
+    version = str(get_path(node, "status", "nodeInfo", "containerRuntimeVersion", default=""))
+    return version.partition("://")[0] in ("", *RUNTIMES)
 
 
 def _list_storage_findings(storage: Sequence[KindStorage]) -> Iterator[Finding]:

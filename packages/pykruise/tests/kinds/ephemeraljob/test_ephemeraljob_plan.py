@@ -270,6 +270,40 @@ def test_a_pod_whose_kubelet_has_not_answered_yet_counts_against_parallelism() -
     assert world.counts("waiting", "running") == (1, 0)
 
 
+UNSCHEDULED = {
+    "type": "PodScheduled",
+    "status": "False",
+    "reason": "Unschedulable",
+    "message": "0/3 nodes are available: 3 Insufficient cpu.",
+}
+
+
+def test_a_pod_in_which_nothing_can_start_does_not_hold_up_others() -> None:
+    # given an oldest pod without a node
+    world = EphemeralWorld(4, parallelism=1)
+    world.pods["pod-1"]["status"] = {"phase": "Pending", "conditions": [UNSCHEDULED]}
+    for name in ("pod-2", "pod-3"):
+        world.pods[name]["spec"]["nodeName"] = "node-a"
+    # when
+    for name in ("pod-2", "pod-3"):
+        world.sync()
+        assert world.injected[-1] == name
+        world.end(name)
+    # then it is the last one, and another that is stuck waits until its containers have run
+    world.pods["pod-4"]["status"] = {"phase": "Pending", "conditions": [UNSCHEDULED]}
+    world.sync()
+    assert world.injected == ["pod-2", "pod-3", "pod-1"]
+    plan = world.sync()
+    assert world.injected == ["pod-2", "pod-3", "pod-1"]
+    assert plan.waiting is not None
+    assert plan.waiting.code is Code.UNSCHEDULABLE
+    # and a pod that gets its node is no longer stuck
+    world.pods["pod-4"]["status"] = {"phase": "Running"}
+    world.pods["pod-4"]["spec"]["nodeName"] = "node-a"
+    world.sync()
+    assert world.injected == ["pod-2", "pod-3", "pod-1", "pod-4"]
+
+
 def test_all_containers_must_succeed() -> None:
     world = EphemeralWorld(1, containers=[container("one"), container("two")])
     world.sync()

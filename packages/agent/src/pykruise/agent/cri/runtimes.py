@@ -16,6 +16,7 @@ import msgspec
 
 from pykruise.agent.cri.client import CriClient
 from pykruise.agent.cri.errors import CriError
+from pykruise.agent.cri.values import RuntimeVersion
 from pykruise.kube.errors import ConfigurationError
 
 _log = logging.getLogger(__name__)
@@ -31,6 +32,8 @@ SOCKETS: Final = (
 """Socket paths, tried in this order. OpenKruise's agent tries them in the same order."""
 
 PROBE_S: Final = 30.0
+_SHARED_SINCE: Final = 2
+"""Major version of containerd since which every client receives all events."""
 
 
 class Runtime(msgspec.Struct, frozen=True):
@@ -38,6 +41,10 @@ class Runtime(msgspec.Struct, frozen=True):
 
     name: str
     client: CriClient
+    splits_events: bool = False
+    """Whether the runtime sends each event to only one of its clients. The agent must not follow such events: it would
+    take them from the kubelet.
+    """
 
 
 class Runtimes:
@@ -59,6 +66,12 @@ class Runtimes:
         """Close all connections."""
         for runtime in self.all:
             runtime.client.close()
+
+
+def splits_events(version: RuntimeVersion) -> bool:
+    """Whether the runtime sends each event to only one of its clients, as containerd does before 2.0."""
+    major = version.version.removeprefix("v").partition(".")[0]
+    return version.name == "containerd" and not (major.isdecimal() and int(major) >= _SHARED_SINCE)
 
 
 def list_socket_paths(folder: Path, socket_file: str = "") -> list[Path]:
@@ -90,7 +103,7 @@ async def find_runtimes(
             client.close()
             continue
         _log.info("container runtime %s %s responds at %s", version.name, version.version, path)
-        runtimes.append(Runtime(version.name, client))
+        runtimes.append(Runtime(version.name, client, splits_events(version)))
     if not runtimes:
         tried = socket_file or ", ".join(SOCKETS)
         raise ConfigurationError(

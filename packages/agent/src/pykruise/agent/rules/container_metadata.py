@@ -56,6 +56,8 @@ class NodePod(msgspec.Struct, frozen=True, kw_only=True):
     env_hashes: Mapping[str, int] = {}
     """The wanted hash of the environment, by container name."""
     sources: Mapping[str, tuple[EnvSource, ...]] = {}
+    long_values: Mapping[str, Mapping[str, str]] = {}
+    """The wanted values that have line breaks, by container name and variable."""
     reported: Mapping[str, Reported] | None = None
     """The entries of the annotation; None if the annotation is missing or unreadable."""
 
@@ -172,8 +174,20 @@ def _of_ours(pod: _Pod, labels: Mapping[str, str], annotations: Mapping[str, str
             for name, env_sources in sources.items()
         },
         "sources": {name: env_sources for name, env_sources in sources.items() if env_sources},
+        "long_values": _find_long_values(sources, fields),
         "reported": _parse_reported(annotations.get(ANNOTATION)),
     }
+
+
+def _find_long_values(
+    sources: Mapping[str, Sequence[EnvSource]], fields: Mapping[str, Mapping[str, str]]
+) -> dict[str, dict[str, str]]:
+    result: dict[str, dict[str, str]] = {}
+    for name, env_sources in sources.items():
+        for source in env_sources:
+            if "\n" in (value := fields[source.field].get(source.key, "")):
+                result.setdefault(name, {})[source.variable] = value
+    return result
 
 
 def _list_field_paths(container: _Container) -> Iterator[tuple[str, str]]:

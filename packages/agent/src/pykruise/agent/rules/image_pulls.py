@@ -204,7 +204,7 @@ class Attempt(msgspec.Struct, frozen=True):
     """Result of one attempt to pull an image."""
 
     takes_s: float
-    """Seconds that the attempt takes; infinity until that is known."""
+    """Seconds that the attempt takes, 0 at least; infinity until that is known."""
     answer: Pulled | PullFailure | None
 
 
@@ -252,6 +252,7 @@ def _advance_pull(
     attempt: Callable[[ImageName, WantedPull, int], Attempt],
     now: Instant,
 ) -> tuple[Pull, Instant]:
+    pull = _correct_times(pull, now)
     assert pull.started_at is not None
     ends_at = pull.started_at + wanted.deadline_s
     while True:
@@ -282,6 +283,19 @@ def _advance_pull(
         pull = msgspec.structs.replace(
             pull, attempt=pull.attempt + 1, attempt_at=due + pause, is_resting=True, message=message
         )
+
+
+def _correct_times(pull: Pull, now: Instant) -> Pull:
+    """Return the pull with its times, unless the clock was set back after them: then with the present time."""
+    latest = now + LONGEST_PAUSE_S if pull.is_resting else now
+    started_at = pull.started_at
+    if pull.attempt_at <= latest and (started_at is None or started_at <= now):
+        return pull
+    return msgspec.structs.replace(
+        pull,
+        attempt_at=pull.attempt_at if pull.attempt_at <= latest else now,
+        started_at=now if started_at is None else min(started_at, now),
+    )
 
 
 def _fail(pull: Pull, at: Instant, message: str) -> Pull:
@@ -370,7 +384,7 @@ class PullStatusPace(msgspec.Struct):
 
     def wait_s(self, now: Instant) -> float:
         """Return the seconds to wait before a write. If it is allowed now, count it and return 0."""
-        self.tokens = min(STATUS_BURST, self.tokens + (now - self.filled_at) * STATUS_PER_S)
+        self.tokens = min(STATUS_BURST, self.tokens + max(0.0, now - self.filled_at) * STATUS_PER_S)
         self.filled_at = now
         if self.tokens >= 1:
             self.tokens -= 1

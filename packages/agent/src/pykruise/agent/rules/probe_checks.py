@@ -91,9 +91,9 @@ def rules_of(probe: Mapping[str, Any]) -> Document:
     return {**(probe.get("probe") or {}), "containerName": probe["containerName"]}
 
 
-def compute_due_time(probe: Mapping[str, Any], check: Check | None) -> Instant:
-    """Return the time of the next check; 0 means immediately."""
-    if check is None or check.made_at is None:
+def compute_due_time(probe: Mapping[str, Any], check: Check | None, now: Instant) -> Instant:
+    """Return the time of the next check; 0 means immediately, also if the clock was set back after the last check."""
+    if check is None or check.made_at is None or check.made_at > now:
         return 0.0
     return check.made_at + _read_seconds(probe, "periodSeconds")
 
@@ -105,7 +105,7 @@ def advance_check(
     check. `probe`: see `rules_of`.
     """
     check = replace_handler(probe, before)
-    if compute_due_time(probe, check) > now:
+    if compute_due_time(probe, check, now) > now:
         return check
     check = msgspec.structs.replace(check, made_at=now)
     if seen is None:
@@ -129,7 +129,9 @@ def advance_check(
 
 def needs_probe(probe: Mapping[str, Any], before: Check | None, seen: SeenProbe | None, now: Instant) -> bool:
     """Whether the probe must run now, in a container that runs and has passed its initial delay."""
-    if seen is None or not seen.is_running or compute_due_time(probe, replace_handler(probe, before)) > now:
+    if seen is None or not seen.is_running:
+        return False
+    if compute_due_time(probe, replace_handler(probe, before), now) > now:
         return False
     is_other = before is not None and before.container_id not in ("", seen.id)
     return not is_other and not _is_early(probe, seen, now)
@@ -170,7 +172,7 @@ def replace_handler(probe: Mapping[str, Any], before: Check | None) -> Check:
 
 def _set_state(check: Check, state: str, message: str, now: Instant) -> Check:
     text = message[:MOST_TEXT]
-    if (check.state, check.message) == (state, text) and now - check.said_at < REPEAT_S:
+    if (check.state, check.message) == (state, text) and 0 <= now - check.said_at < REPEAT_S:
         return check
     return msgspec.structs.replace(check, state=state, message=text, said_at=now)
 

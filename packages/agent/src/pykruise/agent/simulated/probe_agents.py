@@ -77,7 +77,7 @@ class ProbeAgents(AgentPart):
             seen = None if outcome is None else _to_seen(outcome)
             rules = rules_of(probe)
             checks[name] = advance_check(rules, before.get(name), seen, now)
-            next_at.append(compute_due_time(rules, checks[name]))
+            next_at.append(compute_due_time(rules, checks[name], now))
         self._checks[view.name] = checks
         await self._report_status(view, checks, now)
         self._record_events(view, before, checks)

@@ -3,8 +3,9 @@
 Secret, config.json ──▶ read_credentials() ──▶ Credential (where, user, password)
                     ──▶ list_matching_credentials(image)
 
-Pure. This is the rule of Kubernetes' docker keyring: an entry names a registry, with or without a path; parts of its
-host may be `*`; the credential with the longest matching name comes first. Invalid entries are left out.
+Pure. This is the rule of Kubernetes' docker keyring: an entry names a registry, with or without the beginning of a
+path; parts of its host may be `*`; the credential with the longest matching name comes first; `auth` replaces
+`username` and `password`. Invalid entries are left out.
 """
 
 import binascii
@@ -62,10 +63,10 @@ def _read_entries(entries: Mapping[str, Any]) -> Iterator[Credential]:
         if not isinstance(entry, Mapping):
             continue
         user, password = entry.get("username"), entry.get("password")
-        if not user and isinstance(entry.get("auth"), str):
+        if (auth := entry.get("auth")) and isinstance(auth, str):
             try:
-                user, _, password = b64decode(entry["auth"]).decode().partition(":")
-            except (ValueError, binascii.Error):
+                user, password = _parse_auth(auth)
+            except ValueError:
                 continue
         credential = Credential(
             where=_normalize(where),
@@ -78,6 +79,16 @@ def _read_entries(entries: Mapping[str, Any]) -> Iterator[Credential]:
             yield credential
 
 
+def _parse_auth(text: str) -> tuple[str, str]:
+    """Return the user and the password in base64, with or without padding. Raises ValueError."""
+    joined = text.replace("\r", "").replace("\n", "")
+    padding = "" if joined.endswith("=") else "=" * (-len(joined) % 4)
+    user, colon, password = b64decode(joined + padding, validate=True).decode().partition(":")
+    if not colon:
+        raise ValueError("no colon between user and password")
+    return user, password
+
+
 def _normalize(where: str) -> str:
     """Return the registry without its scheme, and without a path that only names the API version."""
     where = where.removeprefix("https://").removeprefix("http://")
@@ -85,7 +96,6 @@ def _normalize(where: str) -> str:
     for version in ("v1", "v2"):
         if path == version or path.startswith(f"{version}/"):
             path = path[len(version) + 1 :]
-    path = path.rstrip("/")
     return f"{host}/{path}" if slash and path else host
 
 
@@ -102,8 +112,7 @@ def _is_for(where: str, repository: str) -> bool:
     image_host, _, image_path = repository.partition("/")
     if host in _DOCKER_HUB:
         host = _DOCKER_HUB[0]
-    is_below = not path or image_path == path or image_path.startswith((f"{path}/", f"{path}:", f"{path}@"))
-    return is_below and _is_host(host, image_host)
+    return image_path.startswith(path) and _is_host(host, image_host)
 
 
 def _is_host(pattern: str, host: str) -> bool:

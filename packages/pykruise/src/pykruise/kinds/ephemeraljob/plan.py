@@ -75,11 +75,15 @@ def plan_ephemeraljob(snapshot: EphemeralJobSnapshot) -> Plan:
     pods = _select_targets(job, snapshot.job.spec, snapshot.pods)
     states = {pod.name: _find_state_in_pod(job, pod) for pod in pods}
     untargeted = dict(_find_missing_targets(job, [pod for pod in pods if states[pod.name] is None]))
-    # Pods without the container that the job's containers target are last, so that they do not use up the parallelism:
-    # the API server would reject the containers in these pods.
-    in_turn = sorted(pods, key=lambda pod: pod.name in untargeted)
+    stuck = {pod.name for pod in pods if _is_stuck(pod, states[pod.name], snapshot.now)}
+    # Pods in which nothing can start, and then pods without the container that the job's containers target, are last,
+    # so that they do not use up the parallelism: the API server would reject the containers in the latter.
+    in_turn = sorted(pods, key=lambda pod: (pod.name in untargeted, pod.name in stuck))
     decision = decide_fan_out(
-        [FanOutTarget(name=pod.name, state=_PROGRESS[states[pod.name]]) for pod in in_turn]
+        [
+            FanOutTarget(name=pod.name, state=_PROGRESS[states[pod.name]], is_blocked=pod.name in stuck)
+            for pod in in_turn
+        ]
         if job.containers
         else (),
         _build_policy(snapshot.job.spec),
@@ -399,6 +403,12 @@ def _find_pod_blocker(pod: PodView, now: Instant) -> Reason | None:
     """
     obstacle = None if pod.is_ready else blocker_of(pod, None, now=now, correction=OF_THE_WORKLOAD)
     return obstacle if obstacle is not None and obstacle.code in _NOTHING_STARTS else None
+
+
+def _is_stuck(pod: PodView, state: EphemeralState | None, now: Instant) -> bool:
+    """Whether no container of the job has run in the pod, and none can start."""
+    is_open = state in (None, EphemeralState.UNKNOWN, EphemeralState.WAITING)
+    return is_open and _find_pod_blocker(pod, now) is not None
 
 
 def list_pods_at_work(snapshot: EphemeralJobSnapshot) -> Iterator[AtWork]:

@@ -53,6 +53,8 @@ class FanOutTarget(msgspec.Struct, frozen=True, kw_only=True):
     """
     failures: int = 0
     """Number of failures so far, including the present one."""
+    is_blocked: bool = False
+    """Whether nothing can run on the target now. A run on such a target does not keep other targets from starting."""
 
 
 class OnFailure(StrEnum):
@@ -274,21 +276,36 @@ def _decide_at_end(
 def _decide_running(
     targets: Sequence[FanOutTarget], policy: JobPolicy, run: JobRun, counts: FanOutCounts, *, now: Instant
 ) -> FanOutDecision:
-    pending = [target.name for target in targets if _can_start(target, policy)]
-    room = len(pending) if policy.parallelism is None else max(policy.parallelism - counts.active, 0)
+    start = _select_to_start(targets, policy, counts)
     is_zero = policy.parallelism is not None and policy.parallelism <= 0
     full = TargetHold.PARALLELISM if counts.active else TargetHold.TURN
     held = _find_held_targets(targets, policy, TargetHold.ZERO if is_zero else full)
-    for name in pending[:room]:
+    for name in start:
         del held[name]
     return FanOutDecision(
-        start=tuple(pending[:room]),
+        start=tuple(start),
         stop=_select_to_stop(targets, all_active=False),
         waiting=held,
         exceeds_parallelism=policy.parallelism is not None and counts.active > policy.parallelism,
         requeue_after_s=_compute_seconds_until_deadline(policy, run, now=now),
         counts=counts,
     )
+
+
+def _select_to_start(targets: Sequence[FanOutTarget], policy: JobPolicy, counts: FanOutCounts) -> list[str]:
+    """Select targets up to the parallelism. Runs on blocked targets count only for other blocked targets: if these end
+    their wait together, the runs of twice the parallelism are active at most.
+    """
+    pending = [target for target in targets if _can_start(target, policy)]
+    if policy.parallelism is None:
+        return [target.name for target in pending]
+    stuck = sum(target.is_blocked and target.state is TargetState.ACTIVE for target in targets)
+    selected: list[str] = []
+    for target in pending:
+        active = counts.active if target.is_blocked else counts.active - stuck
+        if active + len(selected) < policy.parallelism:
+            selected.append(target.name)
+    return selected
 
 
 def _can_start(target: FanOutTarget, policy: JobPolicy) -> bool:
