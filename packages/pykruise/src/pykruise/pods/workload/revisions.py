@@ -12,7 +12,6 @@ name, are the ones that a manager written in Go creates from the same template.
 
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import cache
 from typing import Any, Final
 
 import msgspec
@@ -110,7 +109,6 @@ def to_typed_form(template: Mapping[str, Any]) -> Document:
     return form
 
 
-@cache
 def _list_fields(definition: str) -> Mapping[str, BuiltinField]:
     return fields_of(definition) or {}
 
