@@ -46,8 +46,8 @@ def test_the_usual_codes_of_every_path_begin_at_0() -> None:
 
 def test_reviews_are_counted_by_path_and_code_of_the_answer() -> None:
     metrics = WebhookMetrics()
-    metrics.observe_review("/mutate-pod", 200, 0.003)
-    metrics.observe_review("/mutate-pod", 422, 0.001)
+    metrics.observe_review("/mutate-pod", 200)
+    metrics.observe_review("/mutate-pod", 422)
     text = shown(metrics)
     assert 'pykruise_webhook_reviews_total{code="200",webhook="/mutate-pod"} 1.0' in text
     assert 'pykruise_webhook_reviews_total{code="422",webhook="/mutate-pod"} 1.0' in text

@@ -243,22 +243,36 @@ def parse_environment(text: bytes, long_values: Mapping[str, str] | None = None)
     `long_values`: variables that should have values with line breaks, and these values. Where the output contains such
     a value, its lines are not parsed: a line with `=` is not another variable.
     """
-    rest = f"\n{text.decode(errors='replace')}"
+    output = text.decode(errors="replace")
+    whole_values = {name: f"{name}={value}\n" for name, value in (long_values or {}).items()}
     known: dict[str, str] = {}
-    for name, value in (long_values or {}).items():
-        before, whole, after = rest.partition(f"\n{name}={value}\n")
-        if whole and (not after or "=" in after.partition("\n")[0]):
-            known[name] = value
-            rest = f"{before}\n{after}"
-    parsed: dict[str, str] = {}
+    parsed: dict[str, list[str]] = {}
     last = ""
-    for line in rest.removeprefix("\n").removesuffix("\n").split("\n"):
+    position = 0
+    while position < len(output):
+        line = _read_line(output, position)
         name, equals, value = line.partition("=")
+        whole = whole_values.get(name) if equals else None
+        if whole and output.startswith(whole, position) and _is_end_of_value(output, position + len(whole)):
+            known[name] = whole[len(name) + 1 : -1]
+            position += len(whole)
+            continue
         if equals:
-            last, parsed[name] = name, value
+            last, parsed[name] = name, [value]
         elif last:
-            parsed[last] += f"\n{line}"
-    return parsed | known
+            parsed[last].append(line)
+        position += len(line) + 1
+    return {name: "\n".join(lines) for name, lines in parsed.items()} | known
+
+
+def _read_line(text: str, position: int) -> str:
+    end = text.find("\n", position)
+    return text[position:] if end < 0 else text[position:end]
+
+
+def _is_end_of_value(text: str, position: int) -> bool:
+    """Whether a value ends before this position: another variable or the end of the text follows."""
+    return position == len(text) or "=" in _read_line(text, position)
 
 
 def _stop_of(container: CriContainer) -> Stop:

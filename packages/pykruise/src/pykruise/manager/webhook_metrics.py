@@ -7,7 +7,9 @@ Names of metrics are those of controller-runtime and OpenKruise, because dashboa
 
 import logging
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 
 import orjson
@@ -75,6 +77,8 @@ class WebhookMetrics:
             )
             for kind, prevention in self._preventions.items()
         }
+        self._running = Counter[str]()
+        """Number of requests in progress, by path."""
         self._in_flight = prometheus_client.Gauge(
             "controller_runtime_webhook_requests_in_flight",
             "Requests in progress.",
@@ -92,7 +96,7 @@ class WebhookMetrics:
         path begin at 0.
         """
         for path in paths:
-            self._in_flight.labels(path)
+            self._in_flight.labels(path).set_function(partial(self._running.__getitem__, path))
             for code in ("200", "500"):
                 self._requests.labels(path, code)
         self._shed.set_function(shed)
@@ -102,15 +106,15 @@ class WebhookMetrics:
 
     def begin(self, path: str) -> None:
         """Count a request in progress."""
-        self._in_flight.labels(path).inc()
+        self._running[path] += 1
 
     def end(self, path: str, status: int, seconds: float) -> None:
         """Count an answered request."""
-        self._in_flight.labels(path).dec()
+        self._running[path] -= 1
         self._requests.labels(path, str(status)).inc()
         self._latency.labels(path).observe(seconds)
 
-    def observe_review(self, path: str, code: int, _seconds: float) -> None:
+    def observe_review(self, path: str, code: int) -> None:
         """Count an answered review."""
         self._reviews.labels(path, str(code)).inc()
 

@@ -7,7 +7,6 @@ Errors have kubectl's words. An object that cannot be read does not stop the sea
 """
 
 import asyncio
-import itertools
 import random
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
@@ -212,14 +211,15 @@ async def reread(session: Session, info: Info) -> Info:
 async def read_patiently(read: Callable[[], Awaitable[T]]) -> T:
     """Result of `read`, which is repeated after temporary errors: the caller limits the time. Raises KubeError."""
     policy, rng = RetryPolicy(base_s=1.0), random.Random()
-    for failures in itertools.count(1):
+    failures = 0
+    while True:
         try:
             return await read()
         except KubeError as error:
             if not is_read_repeatable(error):
                 raise
+            failures += 1
             await asyncio.sleep(policy.wait_s(error, failures, rng))
-    raise AssertionError("the loop has no end")
 
 
 async def refuse_existing(
