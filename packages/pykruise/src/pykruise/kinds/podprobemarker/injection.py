@@ -43,7 +43,7 @@ def inject(pod: Mapping[str, Any], markers: Iterable[MarkerView]) -> Document | 
 def _choose_markers(pod: Mapping[str, Any], markers: Iterable[MarkerView]) -> list[MarkerView]:
     by_name = {marker.name: marker for marker in markers if not marker.is_deleting}
     if named := annotations_of(pod).get(MARKERS_ANNOTATION):
-        return [by_name[name] for name in named.split(",") if name in by_name]
+        return [by_name[name] for name in dict.fromkeys(named.split(",")) if name in by_name]
     labels = labels_of(pod)
     return [marker for _, marker in sorted(by_name.items()) if marker.selects(labels)]
 
