@@ -102,7 +102,7 @@ async def set_env(session: Session) -> list[Error]:
     if not all(is_change(text) for text in given[first:]):
         raise KubectlError(f"all resources must be specified before environment changes: {' '.join(given)}")
     names, words = given[:first], [*given[first:], *call.listed("env")]
-    if not names and not call.listed("filename") and not call.text("kustomize"):
+    if not names and not call.has_files():
         raise KubectlError(_NONE_NAMED)
     if call.is_on("list") and call.text("output"):
         raise KubectlError("--list and --output may not be specified together")

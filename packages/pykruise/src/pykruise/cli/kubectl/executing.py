@@ -69,7 +69,7 @@ async def exec_command(session: Session) -> list[Error]:
     call = session.call
     given = list(call.arguments)
     command: Sequence[str] = call.after_dashes or ()
-    in_files = bool(call.listed("filename") or call.text("kustomize"))
+    in_files = call.has_files()
     if call.after_dashes is None and len(given) > (0 if in_files else 1):
         session.note(
             "kubectl kruise exec [POD] [COMMAND] is DEPRECATED and will be removed in a future version."
@@ -112,7 +112,7 @@ async def _find_pod(session: Session, target: Sequence[str], timeout_s: float) -
 
 async def _find_target(session: Session, target: Sequence[str]) -> Info:
     """The pod or workload that the argument or, without an argument, the file names."""
-    if session.call.listed("filename") or session.call.text("kustomize"):
+    if session.call.has_files():
         return (await find(session, target)).take_only()
     mapper = await session.read_mapper()
     if "/" not in target[0]:

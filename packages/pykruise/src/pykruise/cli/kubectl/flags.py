@@ -72,6 +72,10 @@ class CommandCall(msgspec.Struct, frozen=True, kw_only=True):
         """Values of a list."""
         return tuple(self.values.get(name, ()))
 
+    def has_files(self) -> bool:
+        """Whether `-f` or `-k` names objects."""
+        return bool(self.listed("filename") or self.text("kustomize"))
+
     @property
     def everything(self) -> tuple[str, ...]:
         """All arguments, also those after `--`."""

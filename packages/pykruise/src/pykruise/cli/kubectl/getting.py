@@ -63,7 +63,7 @@ async def get_command(session: Session) -> list[Error]:
     """`get all | TYPE… | rollout NAME`."""
     call = session.call
     given = list(call.arguments)
-    if call.listed("filename") or call.text("kustomize"):
+    if call.has_files():
         return await _get_files(session, given)
     if not given:
         raise KubectlError(

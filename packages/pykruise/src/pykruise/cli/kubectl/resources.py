@@ -134,11 +134,10 @@ async def find(
     of `--selector`. `is_local`: returns the objects of files without reading the cluster.
     """
     call = session.call
-    files = call.listed("filename")
     selector = call.text("selector") if selector is None else selector
     if call.is_on("all") and selector:
         raise KubectlError("cannot set --all and --selector at the same time")
-    if files or call.text("kustomize"):
+    if call.has_files():
         if arguments:
             raise KubectlError(
                 "when paths, URLs, or stdin is provided as input, you may not specify resource arguments as well"
