@@ -405,7 +405,9 @@ async def test_a_client_of_the_older_version_sees_the_same_job(stage: Stage, bro
 
 
 @pytest.mark.node
-async def test_a_run_costs_a_creation_a_pod_and_few_statuses(stage: Stage, broadcast: Broadcast) -> None:
+async def test_a_run_costs_a_creation_a_pod_and_few_statuses(
+    stage: Stage, broadcast: Broadcast, pytestconfig: pytest.Config
+) -> None:
     metered = MeteredTransport(stage.manager_transport())
     await stage.start_manager(metered)
     await broadcast.create()
@@ -415,4 +417,5 @@ async def test_a_run_costs_a_creation_a_pod_and_few_statuses(stage: Stage, broad
     statuses = metered.requests["PATCH broadcastjobs/status"]
 
     assert metered.requests["POST pods"] == 4
-    assert statuses <= 8  # a slow API server leaves time for more of them
+    # Between the answers of a real API server on a busy machine there is time for more statuses.
+    assert statuses <= (8 if pytestconfig.getoption("--cluster") == "real" else 6)
