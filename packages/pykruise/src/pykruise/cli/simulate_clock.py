@@ -127,7 +127,7 @@ def format_clock_report(name: str, given: ClockPlay, played: ClockPlayed) -> lis
 
 
 def format_short_days(seconds: float) -> str:
-    """Duration as text: `30 days`, `1 day`, or a shorter time."""
+    """Duration as text: `30 days` or `1 day` for whole days, otherwise hours and minutes such as `36h`."""
     days, rest = divmod(seconds, 86_400)
     if rest or not days:
         return format_short_duration(seconds)

@@ -1,7 +1,7 @@
 """Events of type Warning for problems that a person must correct. One is recorded when a condition first reports a
 problem.
 
-stored conditions + conditions of the plan ──▶ make_warning_notes() ──▶ a Warning for each new reason
+stored conditions + conditions of the plan ──▶ make_warning_notes() ──▶ a Warning for each new reason or message
 
 Pure; used by every kind. Some users watch conditions, and other users watch events. Waits that the spec requests (a
 pause, a partition, a hook) need no warning. Failed writes need none either, because their steps have events.
@@ -30,8 +30,8 @@ AGAIN_AFTER_S: Final = 600.0
 def make_warning_notes(
     stored: Sequence[PlainCondition] | None, wanted: Sequence[PlainCondition] | None
 ) -> tuple[Note, ...]:
-    """Return the warnings for new reasons. `wanted`: the conditions of the plan. The message of a wait contains the
-    name of a pod, which changes often. So if only the message changes, there is no further warning.
+    """Return a warning for each new reason or message. `wanted`: the conditions of the plan. The message of a wait
+    names a pod, which changes often. So a wait with a new message and the same reason gives no further warning.
     """
     known = {_read_identity(condition) for condition in stored or () if condition.status == "True"}
     return tuple(

@@ -6,8 +6,8 @@ LeaseTerm.holds() ──▶ FencedTransport: a write of a leader whose term has 
 
 Clocks of different machines are never compared. A candidate measures with its own clock how long the Lease has not
 changed. It takes the Lease when that time is longer than the duration in the Lease. A leader counts its term from
-before it sent the renewal, so its term always ends first: `lease_s` minus `renew_s` is left for writes in flight, and
-every write is limited to that time.
+before it sent the renewal, so its term always ends first. A write must end before another program can take the Lease,
+`lease_s` after the renewal. A write that begins at the end of the term still has `lease_s` minus `renew_s`.
 
 One case cannot be excluded: a machine that is suspended as a whole (a virtual machine) does not notice that time
 passes. A write that left the machine before the suspension may arrive late. Its preconditions on `resourceVersion` and
@@ -17,8 +17,8 @@ A leader that releases the Lease leaves a note on it: the highest version that i
 reads the versions from `inherited` (kube/election/takeover.py). A leader can also name its successor on the Lease;
 the Lease is then never free.
 
-A candidate also knows until when the current holder may act (`other_term`), because members act while that
-holder leads (membership.py). If a watch shows the renewals to the candidate (`see`), the candidate takes the Lease as
+When managers share the work, all of them (the members, see membership.py) work while one of them leads. So a candidate
+also records until when the current holder may act (`other_term`). If a watch shows the renewals to the candidate (`see`), the candidate takes the Lease as
 soon as the Lease expires.
 
 Format and rules: Lease of coordination.k8s.io/v1 as client-go's leader election reads and writes it.
@@ -202,7 +202,9 @@ class LeaderElector:
         self.stands = True
         """Whether this elector takes a Lease that is free or has expired. It always takes a Lease that names it."""
         self.epoch = ""
-        """Only notes of the same epoch are trusted. Empty: a single leader does all work."""
+        """Id of an unbroken succession of leaders that share the work. A note with another epoch is ignored. Empty: a
+        single leader does all work.
+        """
         self.inherited: Mapping[str, int] | None = None
         """The highest version of each resource that previous leaders wrote. None: unknown."""
 
@@ -248,8 +250,8 @@ class LeaderElector:
             self._released.set()
 
     async def release(self, written: Mapping[str, int] | None = None, *, successor: str = "") -> None:
-        """Stop leading and free the Lease, so that others can lead immediately. First stop all work that the leader
-        does.
+        """Stop leading and free the Lease, so that others can lead immediately. The caller must stop all work of the
+        leader before.
 
         `written`: the highest version written of each resource, for the successor; None: unknown. `successor`: the
         next holder of the Lease, which does not have to request it; empty: the Lease is free.
@@ -281,7 +283,8 @@ class LeaderElector:
     async def pass_on(self, *, from_: str, successor: str) -> bool:
         """Make the Lease name `successor` (empty: free it) if it names `from_`, a member that will not lead.
 
-        Returns False when the Lease names another holder, or cannot be read.
+        Returns False when the Lease names another holder, or cannot be read. Returns True also if the write fails: the
+        Lease then expires.
         """
         try:
             async with asyncio.timeout(self._renew_s / 2):

@@ -93,13 +93,17 @@ class BudgetSnapshot(Judged, frozen=True, kw_only=True):
     workloads: Sequence[tuple[GroupKind, str]] = ()
     """Kind and name of each workload that controls these pods."""
     total: int = 0
-    """Desired number of pods of all workloads together, or the total that the budget sets."""
+    """The total that the budget sets; otherwise the desired number of pods of all workloads together, where an unknown
+    number counts as 0.
+    """
     wanted: int | None = None
-    """Number of pods that all workloads together want; None: the number of a workload is unknown."""
+    """Desired number of pods of all workloads together, even if the budget sets a total. None: the number of one
+    workload is unknown.
+    """
     unknown: Sequence[str] = ()
-    """Workloads without a desired number of pods, as `Kind name`."""
+    """Workloads whose desired number of pods is unknown, as `Kind name`."""
     is_target_missing: bool = False
-    """Whether the target workload does not exist."""
+    """Whether the target workload does not exist or is terminating."""
     others: frozenset[str] = frozenset()
     """Names of the other budgets of the namespace."""
     released: frozenset[str] = frozenset()
@@ -115,7 +119,9 @@ class _Workload(msgspec.Struct, frozen=True, kw_only=True):
 
     uid: str = ""
     replicas: int | None = 0
-    """Desired number of pods; None: the workload has no such number. A missing or terminating workload has 0."""
+    """Desired number of pods; None: the workload has no such number, or the manager may not read it. A missing or
+    terminating workload has 0.
+    """
     owners: tuple[str, ...] = ()
     """uids of the objects that control the workload's pods."""
     selector: Selector = NOTHING
@@ -127,7 +133,9 @@ _MISSING: Final = _Workload()
 
 
 async def read_snapshot(view: BudgetView, read: Read[BudgetSettings]) -> BudgetSnapshot | None:
-    """Collect the facts about one budget; None: it was deleted. Raises KubeError if a workload cannot be read."""
+    """Collect the facts about one budget; None: it was deleted. Raises KubeError if a workload cannot be read. If the
+    manager may not read an object without scale, the number of its pods is unknown.
+    """
     if view.is_deleting:
         return BudgetSnapshot(budget=view, now=read.now())
     if view.target is not None:
@@ -210,7 +218,7 @@ class _Looked:
 
 
 async def _look_at_late(pods: Iterable[PodView], budget: BudgetView, read: Read[BudgetSettings]) -> None:
-    """Read the pods whose records have expired from the API server, because the caches may lack their deletion or
+    """Read some pods from the API server: those whose records have expired. The caches may lack their deletion or
     update.
     """
     looked = read.find_memory(_Looked)

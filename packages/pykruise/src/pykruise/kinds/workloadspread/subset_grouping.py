@@ -54,7 +54,9 @@ class Adoption(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Grouped(msgspec.Struct, frozen=True, kw_only=True):
-    """All pods by version and subset. The key NOWHERE contains the pods without a subset."""
+    """All pods by version and subset. Version: the revision of the workload's template from which the pod was created
+    (versions.py). The key NOWHERE contains the pods without a subset.
+    """
 
     versions: Mapping[str, Mapping[str, Sequence[PodView]]]
     adoptions: Mapping[str, Adoption]
@@ -190,7 +192,7 @@ def _choose_fittest(pod: Document, node: NodeView, subsets: Iterable[Subset]) ->
 
 
 _Score = tuple[int, bool]
-"""Sort key: the weight of the preferences that the node meets, then whether the patch would change nothing."""
+"""Sort key: the weight of the preferences that the node meets, then the result of `_is_as_patched`."""
 
 
 def _score_fit(pod: Document, node: NodeView, subset: Subset) -> _Score | None:
@@ -218,7 +220,7 @@ def _score_fit(pod: Document, node: NodeView, subset: Subset) -> _Score | None:
 
 
 def _is_as_patched(pod: Document, subset: Subset) -> bool:
-    """Whether the patch would change only annotations."""
+    """Whether the subset has a patch, and the patch would change at most annotations of the pod."""
     if subset.patch is None:
         return False
     try:

@@ -15,7 +15,7 @@ from pykruise.kube.pod_rules.field_errors import (
     make_not_supported_error,
     make_required_error,
 )
-from pykruise.kube.pod_rules.names import is_qualified_name, is_valid_label_value
+from pykruise.kube.pod_rules.names import is_dns1123_subdomain, is_qualified_name, is_valid_label_value
 from pykruise.kube.pod_rules.nodes import NO_EXECUTE, NO_SCHEDULE
 
 _OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
@@ -34,8 +34,8 @@ def find_node_term_errors(term: Document, path: str) -> Iterator[Cause]:
         yield from _find_field_errors(item, f"{path}.matchFields[{index}]")
 
 
-def _find_expression_errors(errors: Document, path: str) -> Iterator[Cause]:
-    operator, values = errors.get("operator") or "", errors.get("values") or ()
+def _find_expression_errors(item: Document, path: str) -> Iterator[Cause]:
+    operator, values = item.get("operator") or "", item.get("values") or ()
     match operator:
         case "In" | "NotIn" if not values:
             yield make_required_error(
@@ -51,7 +51,7 @@ def _find_expression_errors(errors: Document, path: str) -> Iterator[Cause]:
             )
         case _ if operator not in _OPERATORS:
             yield make_invalid_error(f"{path}.operator", operator, "not a valid selector operator")
-    key = errors.get("key") or ""
+    key = item.get("key") or ""
     yield from (make_invalid_error(f"{path}.key", key, problem) for problem in is_qualified_name(key))
     if operator in ("In", "NotIn"):
         for index, value in enumerate(values):
@@ -59,8 +59,8 @@ def _find_expression_errors(errors: Document, path: str) -> Iterator[Cause]:
                 yield make_invalid_error(f"{path}.values[{index}]", value, problem)
 
 
-def _find_field_errors(errors: Document, path: str) -> Iterator[Cause]:
-    operator, values = errors.get("operator") or "", errors.get("values") or ()
+def _find_field_errors(item: Document, path: str) -> Iterator[Cause]:
+    operator, values = item.get("operator") or "", item.get("values") or ()
     if operator not in ("In", "NotIn"):
         yield make_invalid_error(f"{path}.operator", operator, "not a valid selector operator")
     elif len(values) != 1:
@@ -68,8 +68,12 @@ def _find_field_errors(errors: Document, path: str) -> Iterator[Cause]:
             f"{path}.values",
             "must be only one value when `operator` is 'In' or 'NotIn' for node field selector",
         )
-    if (key := errors.get("key") or "") != _NODE_NAME:
+    if (key := item.get("key") or "") != _NODE_NAME:
         yield make_invalid_error(f"{path}.key", key, "not a valid field selector key")
+        return
+    for index, value in enumerate(values):
+        for problem in is_dns1123_subdomain(value):
+            yield make_invalid_error(f"{path}.values[{index}]", value, problem)
 
 
 def find_preferred_terms_errors(terms: Sequence[Document], path: str) -> Iterator[Cause]:
@@ -87,9 +91,9 @@ def find_toleration_errors(tolerations: Sequence[Document], path: str) -> Iterat
         yield from _find_errors_of_toleration(toleration, f"{path}[{index}]")
 
 
-def _find_errors_of_toleration(errors: Document, path: str) -> Iterator[Cause]:
-    key, operator = errors.get("key"), errors.get("operator") or ""
-    value, effect = errors.get("value") or "", errors.get("effect") or ""
+def _find_errors_of_toleration(toleration: Document, path: str) -> Iterator[Cause]:
+    key, operator = toleration.get("key"), toleration.get("operator") or ""
+    value, effect = toleration.get("value") or "", toleration.get("effect") or ""
     if key:
         yield from (make_invalid_error(f"{path}.key", key, problem) for problem in is_qualified_name(key))
     elif operator != "Exists":
@@ -98,7 +102,7 @@ def _find_errors_of_toleration(errors: Document, path: str) -> Iterator[Cause]:
             operator,
             'operator must be Exists when `key` is empty, which means "match all"',
         )
-    if errors.get("tolerationSeconds") is not None and effect != NO_EXECUTE:
+    if toleration.get("tolerationSeconds") is not None and effect != NO_EXECUTE:
         yield make_invalid_error(
             f"{path}.effect", effect, "effect must be 'NoExecute' when `tolerationSeconds` is set"
         )
@@ -108,7 +112,7 @@ def _find_errors_of_toleration(errors: Document, path: str) -> Iterator[Cause]:
                 yield make_invalid_error(f"{path}.operator", value, problem)
         case "Exists" if value:
             yield make_invalid_error(
-                f"{path}.operator", errors, "value must be empty when `operator` is 'Exists'"
+                f"{path}.operator", toleration, "value must be empty when `operator` is 'Exists'"
             )
         case _ if operator not in _TOLERATION_OPERATORS:
             yield make_not_supported_error(f"{path}.operator", operator, _TOLERATION_OPERATORS)

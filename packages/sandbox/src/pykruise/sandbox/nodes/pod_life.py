@@ -36,7 +36,7 @@ from pykruise.sandbox.pod_view import PodContainer, SandboxPodView, SecurityCont
 _HALF_DELETED_S = 1.0  # longest time that a pod without remaining grace period may still exist
 _DEFERRED_S = 10.0  # interval of attempts for a deferred change of resources
 UNMOUNTED = ""
-"""Key, in a mapping by container, of the obstacle that prevents the pod's volumes from being mounted."""
+"""Key of an entry for the whole pod in mappings from containers to problems: why its volumes cannot be mounted."""
 
 LONG_PULL_S = 10.0
 """Shortest pull, in seconds, whose start the node reports: events about all pulls would slow large clusters."""

@@ -1,10 +1,11 @@
 """Objects that a pod references by name and cannot start without: ConfigMaps and Secrets.
 
 containers: env valueFrom, envFrom ──▶ Reference ─┐
-volumes: configMap, secret, projected ──▶ Reference ─┴▶ lack_of(reference, object) ──▶ the kubelet's message
+volumes: configMap, secret, projected ──▶ Reference ─┴▶ lack_of(reference, object) ──▶ the message
 
 Pure. Same rules as the kubelet's environment (makeEnvironmentVariables) and volume plugins. Nothing waits for a
-reference that is `optional`. The ConfigMap kube-root-ca.crt is never missing: Kubernetes publishes it.
+reference that is `optional`. A volume never waits for the ConfigMap kube-root-ca.crt, which Kubernetes publishes in
+every namespace and the sandbox does not.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -118,7 +119,7 @@ def _list_source_references(kind: str, source: _Source | None) -> Iterator[Refer
     if source is None or source.optional:
         return
     name = source.secret_name or source.name
-    if name != _PUBLISHED:
+    if (kind, name) != (CONFIG_MAP, _PUBLISHED):
         yield Reference(kind, name, tuple(item.key for item in source.items or ()))
 
 
@@ -128,8 +129,8 @@ def references_of(parts: Iterable[Any]) -> tuple[Reference, ...]:
 
 
 def lack_of(reference: Reference, value: Mapping[str, Any] | None, *, namespace: str) -> str:
-    """The missing part in the kubelet's words; empty when nothing is missing. `value`: the stored object; None if it is
-    missing.
+    """The missing part, in the kubelet's words for environment variables; empty when nothing is missing. `value`: the
+    stored object; None if it is missing.
     """
     if value is None:
         return f'{reference.kind} "{reference.name}" not found'
