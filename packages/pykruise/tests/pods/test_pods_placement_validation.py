@@ -48,6 +48,8 @@ def test_an_expression_needs_what_its_operator_compares_with(
         (expression("Exists", key="metadata.name"), ["operator"]),
         (expression("In", "n1", key="metadata.uid"), ["key"]),
         ({"key": "metadata.name", "operator": "In", "values": None}, ["values"]),
+        (expression("NotIn", "Not_A_Name", key="metadata.name"), ["values[0]"]),
+        (expression("In", "Not_A_Name", key="metadata.uid"), ["key"]),
     ],
 )
 def test_the_only_field_of_a_node_is_its_name(entry: dict[str, Any], wrong: list[str]) -> None:

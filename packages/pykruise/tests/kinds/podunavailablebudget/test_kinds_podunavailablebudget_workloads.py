@@ -248,6 +248,9 @@ def test_pods_of_a_target_that_may_not_be_read_are_not_known() -> None:
     live = Stored([workload(ROLLOUT, 9)], forbidden=["Rollout"])
     result = targeting(ROLLOUT, tied("p1", owner=ROLLOUT), live=live)
     assert (names(result), result.total, list(result.unknown)) == ([], 0, ["Rollout web"])
+    # and nothing claims that the workload does not exist
+    assert not result.is_target_missing
+    assert targeting(ROLLOUT, live=Stored([])).is_target_missing
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,8 @@ reads the versions from `inherited` (kube/election/takeover.py). A leader can al
 the Lease is then never free.
 
 When managers share the work, all of them (the members, see membership.py) work while one of them leads. So a candidate
-also records until when the current holder may act (`other_term`). If a watch shows the renewals to the candidate (`see`), the candidate takes the Lease as
-soon as the Lease expires.
+also records until when the current holder may act (`other_term`). If a watch shows the renewals to the candidate
+(`see`), the candidate takes the Lease as soon as the Lease expires.
 
 Format and rules: Lease of coordination.k8s.io/v1 as client-go's leader election reads and writes it.
 """

@@ -127,6 +127,8 @@ class _Workload(msgspec.Struct, frozen=True, kw_only=True):
     selector: Selector = NOTHING
     """Selects the workload's pods, if none of these owners controls any pod."""
     is_mirrored: bool = True
+    is_readable: bool = True
+    """False if the manager may not read the workload: whether it exists is unknown."""
 
 
 _MISSING: Final = _Workload()
@@ -167,7 +169,8 @@ async def read_snapshot(view: BudgetView, read: Read[BudgetSettings]) -> BudgetS
         if any(item.replicas is None for item in workloads.values())
         else _count_total(workloads.values()),
         unknown=tuple(sorted(name for name, value in workloads.items() if value.replicas is None)),
-        is_target_missing=view.target is not None and not any(item.uid for item in workloads.values()),
+        is_target_missing=view.target is not None
+        and not any(item.uid or not item.is_readable for item in workloads.values()),
         others=frozenset(others),
         released=frozenset(
             pod.name
@@ -333,7 +336,7 @@ async def _read_uncached(
     try:
         document = scale or await reader.read(*where, version=version)
     except ForbiddenError:
-        return _Workload(uid=uid, replicas=None, owners=(uid,), is_mirrored=False)
+        return _Workload(uid=uid, replicas=None, owners=(uid,), is_mirrored=False, is_readable=False)
     result = get_path(document, "metadata", "uid", default="")
     if document is None or get_path(document, "metadata", "deletionTimestamp") or (uid and result != uid):
         return _Workload(is_mirrored=False)
