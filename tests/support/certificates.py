@@ -13,14 +13,15 @@ from cryptography.x509.oid import NameOID
 
 
 class Authority:
-    """A CA for one test."""
+    """A CA for one test. `parent`: the CA that signs its certificate; None: it is self-signed."""
 
-    def __init__(self, name: str = "test authority") -> None:
+    def __init__(self, name: str = "test authority", *, parent: "Authority | None" = None) -> None:
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        builder = _builder(self._name, self._name, self._key.public_key())
+        issuer = parent or self
+        builder = _builder(self._name, issuer._name, self._key.public_key())
         builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        self.certificate = builder.sign(self._key, hashes.SHA256())
+        self.certificate = builder.sign(issuer._key, hashes.SHA256())
 
     @property
     def pem(self) -> bytes:

@@ -149,6 +149,63 @@ async def test_files_are_found_relative_to_the_kubeconfig(tmp_path: Path, author
     assert len(connection.ssl_context.get_ca_certs()) == 1
 
 
+async def test_a_kubeconfig_in_a_mounted_secret_is_read_again_after_a_rotation(tmp_path: Path) -> None:
+    # given a Secret as the kubelet mounts it: files are links into a folder that each update replaces
+    clock = ManualClock()
+    for version in ("1", "2"):
+        (tmp_path / version).mkdir()
+        write(tmp_path / version / "config", kubeconfig(user={"tokenFile": "token"}))
+        (tmp_path / version / "token").write_text(f"token-{version}")
+    (tmp_path / "..data").symlink_to("1")
+    for name in ("config", "token"):
+        (tmp_path / name).symlink_to(f"..data/{name}")
+    credentials = load_kubeconfig(tmp_path / "config", environ=NOTHING, clock=clock).credentials
+    assert await token(credentials) == "token-1"
+    # when
+    (tmp_path / "next").symlink_to("2")
+    (tmp_path / "next").rename(tmp_path / "..data")
+    clock.now += 3600
+    # then
+    assert await token(credentials) == "token-2"
+
+
+async def test_credentials_are_not_sent_without_tls(tmp_path: Path) -> None:
+    for user in ({"token": "t0ken"}, {"username": "jane", "password": "x"}, {"tokenFile": "missing"}):
+        connection = loaded(tmp_path, kubeconfig(user=user, cluster={"server": "http://localhost:8001"}))
+        assert await connection.credentials.read_headers() == {}
+
+
+@pytest.mark.parametrize(
+    ("fields", "server"),
+    [
+        ({}, "http://localhost:8001"),
+        ({"insecure-skip-tls-verify": True}, "https://localhost:8001"),
+    ],
+)
+def test_a_server_without_a_scheme_gets_one(tmp_path: Path, fields: dict[str, Any], server: str) -> None:
+    connection = loaded(tmp_path, kubeconfig(cluster={"server": "localhost:8001", **fields}))
+    assert connection.server == server
+
+
+def test_flags_clear_the_fields_of_the_kubeconfig_that_they_replace(
+    tmp_path: Path, authority: Authority
+) -> None:
+    (tmp_path / "ca.crt").write_bytes(authority.pem)
+    document = kubeconfig(cluster={"tls-server-name": "old", "insecure-skip-tls-verify": True})
+    overrides = Overrides(
+        cluster={"server": "https://other", "certificate-authority": str(tmp_path / "ca.crt")}
+    )
+    connection = loaded(tmp_path, document, overrides=overrides)
+    assert connection.server_name == ""
+    assert connection.ssl_context is not None
+    assert connection.ssl_context.verify_mode == ssl.CERT_REQUIRED
+
+
+def test_a_server_of_the_command_line_needs_no_kubeconfig(tmp_path: Path) -> None:
+    overrides = Overrides(cluster={"server": "https://other"}, user={"token": "t0ken"})
+    assert loaded(tmp_path, "# nothing\n", overrides=overrides).server == "https://other"
+
+
 async def test_a_client_certificate_is_loaded_without_leaving_a_file_behind(
     tmp_path: Path, authority: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -405,7 +462,10 @@ def complaint(load_it: Callable[[], Any]) -> str:
         ),
         ("[1, 2]", "{path}: is not a kubeconfig; expected a document with clusters, contexts and users"),
         ("just text", "{path}: is not a kubeconfig; expected a document with clusters, contexts and users"),
-        ("# nothing\n", "{path}: is not a kubeconfig; expected a document with clusters, contexts and users"),
+        (
+            "# nothing\n",
+            "{path}: the file has no contexts; choose another file with --kubeconfig or $KUBECONFIG",
+        ),
         ({"kind": "Deployment"}, "{path}: contains a Deployment, not a kubeconfig (kind Config)"),
         (
             {"contexts": "x"},
@@ -439,8 +499,8 @@ def complaint(load_it: Callable[[], Any]) -> str:
             "{path}: user 'u' (named by context 'dev') is not in the file; available: x, y",
         ),
         (
-            kubeconfig(cluster={"server": "localhost:8080"}),
-            "{path}: cluster 'c': server 'localhost:8080' is not a URL such as https://127.0.0.1:6443",
+            kubeconfig(cluster={"server": "localhost:none"}),
+            "{path}: cluster 'c': server 'localhost:none' is not a URL such as https://127.0.0.1:6443",
         ),
         (
             kubeconfig(cluster={"server": "https://h:99999"}),
@@ -908,6 +968,22 @@ async def test_a_plugin_that_gives_nothing_usable_is_an_error_in_one_line(
     assert "\n" not in str(caught.value)
 
 
+async def test_messages_of_a_plugin_are_shown_to_a_person(
+    tmp_path: Path, plugin: Plugin, capfd: pytest.CaptureFixture[str]
+) -> None:
+    # given a login that prints what the person must do
+    plugin.answers("fail: open https://login.example.com and enter ABCD")
+    write(tmp_path / "config", with_plugin())
+    for is_attended in (True, False):
+        connection = load_kubeconfig(tmp_path / "config", environ=NOTHING, is_attended=is_attended)
+        # when
+        with pytest.raises(ConfigurationError) as caught:
+            await connection.credentials.read_headers()
+        # then
+        assert ("enter ABCD" in capfd.readouterr().err) is is_attended
+        assert ("enter ABCD" in str(caught.value)) is not is_attended
+
+
 async def test_a_plugin_that_needs_a_terminal_is_an_error_without_one(
     tmp_path: Path, plugin: Plugin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -1098,6 +1174,53 @@ async def test_an_oidc_token_is_renewed_with_its_refresh_token_before_it_ends(
         "client_secret": ["key"],
     }
     assert len(Issuer.asked) == 2
+
+
+async def test_a_renewed_oidc_token_is_stored_for_other_programs(
+    tmp_path: Path, authority: Authority, issuer: str
+) -> None:
+    # given an issuer that accepts each refresh token once, and a kubeconfig behind a symbolic link
+    clock = ManualClock()
+    Issuer.gives = {"r1": {"id_token": jwt(clock.now + 1000), "refresh_token": "r2"}}
+    config = {
+        "idp-issuer-url": issuer,
+        "client-id": "me",
+        "refresh-token": "r1",
+        "id-token": jwt(clock.now - 1),
+    }
+    document = with_oidc(authority, **config)
+    document["users"].append({"name": "other", "user": {"token": "t"}})
+    stored = write(tmp_path / "stored", document)
+    stored.chmod(0o600)
+    link = tmp_path / "config"
+    link.symlink_to("stored")
+
+    def connect() -> Credentials:
+        return load_kubeconfig(link, environ=NOTHING, clock=clock).credentials
+
+    # when
+    first = await token(connect())
+    # then a second program needs no further renewal
+    Issuer.gives = {}
+    assert await token(connect()) == first
+    found = yaml.safe_load(stored.read_text())
+    [user, other] = found["users"]
+    assert user["user"]["auth-provider"]["config"]["refresh-token"] == "r2"
+    assert (other, found["clusters"]) == (document["users"][1], document["clusters"])
+    assert (stat.S_IMODE(stored.stat().st_mode), link.is_symlink()) == (0o600, True)
+    assert sorted(os.listdir(tmp_path)) == ["config", "server.pem", "stored"]
+
+
+async def test_an_oidc_token_is_used_even_if_the_kubeconfig_is_locked(
+    tmp_path: Path, authority: Authority, issuer: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = ManualClock()
+    Issuer.gives = {"r1": {"id_token": jwt(clock.now + 1000), "refresh_token": "r2"}}
+    config = {"idp-issuer-url": issuer, "client-id": "me", "refresh-token": "r1"}
+    (tmp_path / "config.lock").touch()
+    credentials = loaded(tmp_path, with_oidc(authority, **config), clock=clock).credentials
+    assert await token(credentials) == Issuer.gives["r1"]["id_token"]
+    assert "the new tokens cannot be stored" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -44,14 +44,17 @@ OLD_CLONE_SETS = older_version(CLONE_SETS)
 
 
 class Recorded(WrappedTransport):
-    """A transport that records requests, and may answer one itself."""
+    """A transport that records requests. It answers the first request of each path in `failures` itself."""
 
     def __init__(self, inner: Transport) -> None:
         super().__init__(inner)
         self.sent: list[Request] = []
+        self.failures: dict[str, int] = {}
 
     async def request(self, request: Request, /) -> Response:
         self.sent.append(request)
+        if status := self.failures.pop(request.path, None):
+            return Response(status, {}, b"try again later")
         return await super().request(request)
 
     @property
@@ -355,3 +358,16 @@ async def test_later_created_definitions_are_discovered() -> None:
         await world.stored.create(CUSTOM_RESOURCE_DEFINITIONS, "", with_one_version(crd, "v1alpha1"))
     assert not (await world.client.list(CLONE_SETS)).items
     await world.plain.close()
+
+
+@pytest.mark.parametrize("path", ["/apis/apps.kruise.io", "/apis/apps.kruise.io/v1alpha1"])
+@pytest.mark.parametrize("status", [429, 500, 503])
+async def test_a_discovery_request_that_fails_once_does_not_choose_the_hub_version(
+    world: World, path: str, status: int
+) -> None:
+    await world.clone_set()
+    world.transport.versions.forget("apps.kruise.io")
+    world.recorded.failures[path] = status
+    await world.client.get(CLONE_SETS, "d", "web")
+    assert world.recorded.failures == {}
+    assert world.recorded.sent[-1].path == "/apis/apps.kruise.io/v1alpha1/namespaces/d/clonesets/web"

@@ -12,7 +12,6 @@ write an object at the same time, its resourceVersion makes one of the writes fa
 import asyncio
 import logging
 import random
-import ssl
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -46,6 +45,7 @@ from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Clock, read_system_clock
 from pykruise.kube.errors import ConflictError, KubeError
 from pykruise.kube.http.heads import format_request_head
+from pykruise.kube.http.trust import make_client_context
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, SECRETS
 from pykruise.kube.webhooks.server import PostPath, WebhookLimits, WebhookServer, review_paths
 from pykruise.manager.review_service import ReviewService
@@ -354,7 +354,7 @@ class Webhooks:
     async def _find_problem(self, certificates: Certificates) -> str:
         """Return why the server does not respond to a client that trusts the CA; empty when it responds."""
         try:
-            context = ssl.create_default_context(cadata=certificates.authority.decode())
+            context = make_client_context(certificates.authority.decode())
             context.check_hostname = False  # this request uses another address than API servers do
             async with asyncio.timeout(CHECK_S):
                 reader, writer = await asyncio.open_connection("127.0.0.1", self.server.port, ssl=context)

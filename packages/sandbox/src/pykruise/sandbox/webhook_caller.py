@@ -16,6 +16,7 @@ from typing import Final
 import aiohttp
 from yarl import URL
 
+from pykruise.kube.http.trust import make_client_context
 from pykruise.sandbox.apiserver.webhooks import CallFailedError, CallTarget
 
 _LARGEST: Final = 8 * 1024 * 1024
@@ -79,7 +80,7 @@ class WebhookCaller:
     def _make_tls_context(self, bundle: bytes) -> ssl.SSLContext:
         context = self._contexts.get(bundle)
         if context is None:
-            context = ssl.create_default_context(cadata=bundle.decode() if bundle else None)
+            context = make_client_context(bundle.decode() if bundle else None)
             self._contexts[bundle] = context
         return context
 

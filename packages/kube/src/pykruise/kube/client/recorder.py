@@ -30,6 +30,7 @@ from pykruise.kube.errors import (
     ServerUnavailableError,
     TooManyRequestsError,
 )
+from pykruise.kube.excerpts import excerpt
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import EVENTS, Resource
 
@@ -42,7 +43,6 @@ T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
-_MAX_MESSAGE_BYTES = 1024  # limit of the API server
 _MAX_NAME = 253
 _REMEMBERED = register_limit("events, and objects that have them", entries=4_096, bytes_each=2_048)
 """Maximum number of remembered events, and of remembered objects, for all recorders of a program together."""
@@ -195,7 +195,7 @@ class EventRecorder:
         the annotation CODE.
         """
         self._counts["recorded"] += count
-        event = _Event(resource, namespace, name, uid, warning, reason, _shorten(message), code)
+        event = _Event(resource, namespace, name, uid, warning, reason, excerpt(message), code)
         now = self._clock()
         if waiting := self._pending.get(event):
             waiting.count += count
@@ -360,15 +360,8 @@ class EventRecorder:
             "lastTimestamp": format_time(occurrences.last),
             "count": occurrences.count,
             "reportingComponent": self._component,
-            "reportingInstance": "",
+            "reportingInstance": self._source.get("host", ""),
         }
-
-
-def _shorten(message: str) -> str:
-    data = message.encode("utf-8", "replace")
-    if len(data) <= _MAX_MESSAGE_BYTES:
-        return message
-    return data[: _MAX_MESSAGE_BYTES - 3].decode("utf-8", "ignore") + "..."
 
 
 def _compute_digest(*texts: str) -> bytes:

@@ -31,7 +31,7 @@ import orjson
 
 from pykruise.kube.client.transport import Request, Response, Transport, WrappedTransport
 from pykruise.kube.documents import Document, deep_copy, get_path, is_same
-from pykruise.kube.errors import ConnectionLostError, NotFoundError
+from pykruise.kube.errors import ConnectionLostError, NotFoundError, parse_error
 from pykruise.kube.patches import PatchError, apply_json_patch, apply_merge_patch, diff_merge
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import Resource
@@ -60,6 +60,7 @@ MOST_TRIES: Final = 4
 
 _OK: Final = range(200, 300)
 _CONFLICT: Final = 409
+_FORBIDDEN: Final = 403
 _NOT_FOUND: Final = 404
 _GROUP_AT: Final = 2
 """Index of the group in the parts of a path: `/apis/<group>/…`."""
@@ -187,10 +188,15 @@ class StoredVersions:
         return result
 
     async def _read_discovery(self, path: str) -> Document:
-        """Return a document of discovery; empty if the cluster has no such document, or does not permit reading it."""
+        """Return a document of discovery; empty if the cluster has no such document, or does not permit reading it.
+
+        Raises ApiError for any other error, because the result of discovery is kept.
+        """
         answer = await self._transport.request(Request("GET", path, headers={"accept": "application/json"}))
-        if answer.status not in _OK:
+        if answer.status in (_FORBIDDEN, _NOT_FOUND):
             return {}
+        if answer.status not in _OK:
+            raise parse_error(answer.status, answer.body, answer.headers)
         return _parse(answer.body, path)
 
 

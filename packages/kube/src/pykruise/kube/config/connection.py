@@ -9,6 +9,7 @@ at a time.
 
 import asyncio
 import logging
+import math
 import ssl
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -87,7 +88,7 @@ class RenewedCredentials:
 
     `read` blocks and runs in a thread, one call at a time. When it fails, the previous credentials stay in use (the
     server decides whether they are still valid) and the read is repeated after 10 s. A plugin that hangs is treated as
-    failed after `timeout_s`. A second 401 within 5 s causes no further read.
+    failed after `timeout_s` (inf: never). A second 401 within 5 s causes no further read.
     """
 
     def __init__(
@@ -153,7 +154,7 @@ class RenewedCredentials:
 
     async def _read_again(self) -> Material:
         try:
-            async with asyncio.timeout(self._timeout_s):
+            async with asyncio.timeout(None if self._timeout_s == math.inf else self._timeout_s):
                 material = await asyncio.to_thread(self._read)
         except (ConfigurationError, TimeoutError) as err:
             if isinstance(err, TimeoutError):

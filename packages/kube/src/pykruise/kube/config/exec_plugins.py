@@ -63,12 +63,19 @@ class ExecPlugin(msgspec.Struct, rename="camel"):
         return {variable.name: variable.value for variable in self.env or ()}
 
     def run(
-        self, *, cluster: Mapping[str, Any], folder: Path, environ: Mapping[str, str], where: str
+        self,
+        *,
+        cluster: Mapping[str, Any],
+        folder: Path,
+        environ: Mapping[str, str],
+        where: str,
+        is_attended: bool = False,
     ) -> dict[str, Any]:
         """Run the command and return the status that it prints. Blocks. Raises ConfigurationError.
 
         `cluster`: cluster information that the plugin gets if its entry requests it. `folder`: relative paths of the
-        command start there.
+        command start there. `is_attended`: the command's messages are shown to the person who runs this program;
+        otherwise they are part of the error.
         """
         is_interactive = self.interactive_mode != "Never" and sys.stdin is not None and sys.stdin.isatty()
         if self.interactive_mode == "Always" and not is_interactive:
@@ -84,7 +91,7 @@ class ExecPlugin(msgspec.Struct, rename="camel"):
                 env={**environ, **self.variables, "KUBERNETES_EXEC_INFO": json.dumps(info)},
                 stdin=None if is_interactive else subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
-                stderr=None if is_interactive else subprocess.PIPE,
+                stderr=None if is_interactive or is_attended else subprocess.PIPE,
                 check=False,
             )
         except (OSError, ValueError) as error:

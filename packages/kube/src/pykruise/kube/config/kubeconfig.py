@@ -12,11 +12,13 @@ Every mistake in a configuration is a ConfigurationError: one line with the mist
 import asyncio
 import base64
 import binascii
+import math
 import os
 import shutil
 import ssl
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, quote, urlsplit
@@ -42,6 +44,7 @@ from pykruise.kube.config.kubeconfig_files import (
     merge_kubeconfigs,
     read_bytes,
     read_token,
+    store_oidc_settings,
 )
 from pykruise.kube.config.oidc_tokens import OidcTokens
 from pykruise.kube.config.proxy_environment import find_proxy
@@ -54,6 +57,9 @@ SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """Folder in which kubelets mount a pod's service account."""
 
 _CLUSTER_INFO = ("server", "tls-server-name", "insecure-skip-tls-verify", "proxy-url", "disable-compression")
+
+_PLUGIN_S = 60.0
+"""Longest run of a credential plugin that nobody attends, in seconds."""
 
 _REREAD_S = 60.0  # kubelets rotate a mounted token at 80 % of its lifetime, at least 2 minutes before its end
 
@@ -89,8 +95,8 @@ async def load(
 ) -> Connection:
     """Return the connection to the cluster of `path`, else of $KUBECONFIG, else of this pod, else of ~/.kube/config.
 
-    `prefers_files`: as kubectl does, the pod is only used when no kubeconfig has a current context, and its namespace
-    is the default of a context without one. With a `context`, the pod is not considered. Reads in a thread. Raises
+    `prefers_files`: a person runs this command. As kubectl does, the pod is only used when no kubeconfig has a current
+    context, and its namespace is the default of a context without one. With a `context`, the pod is not considered. Reads in a thread. Raises
     ConfigurationError.
     """
     if prefers_files and _is_in_pod(environ, service_account):
@@ -103,10 +109,17 @@ async def load(
             service_account=service_account,
             clock=clock,
         )
+    from_files = partial(
+        load_kubeconfig,
+        path,
+        context,
+        overrides=overrides,
+        environ=environ,
+        clock=clock,
+        is_attended=prefers_files,
+    )
     if path or environ.get("KUBECONFIG") or context or overrides.cluster.get("server"):
-        return await asyncio.to_thread(
-            load_kubeconfig, path, context, overrides=overrides, environ=environ, clock=clock
-        )
+        return await asyncio.to_thread(from_files)
     if environ.get("KUBERNETES_SERVICE_HOST") and (service_account / "token").exists():
         return await asyncio.to_thread(
             load_in_cluster,
@@ -116,9 +129,7 @@ async def load(
             clock=clock,
         )
     if _choose_default_kubeconfig(environ).exists():
-        return await asyncio.to_thread(
-            load_kubeconfig, None, context, overrides=overrides, environ=environ, clock=clock
-        )
+        return await asyncio.to_thread(from_files)
     raise ConfigurationError(
         f"no cluster is configured: $KUBECONFIG is not set, {_choose_default_kubeconfig(environ)} does not exist,"
         " and this is not a pod; name a kubeconfig, or start a cluster to play with: pykruise up"
@@ -139,7 +150,13 @@ def _load_for_command_line(
     is_chosen = path or context or overrides.cluster.get("server")
     if is_chosen or _has_current_context(_list_kubeconfig_paths(None, environ, is_needed=False)):
         return load_kubeconfig(
-            path, context, overrides=overrides, environ=environ, clock=clock, namespace=namespace
+            path,
+            context,
+            overrides=overrides,
+            environ=environ,
+            clock=clock,
+            namespace=namespace,
+            is_attended=True,
         )
     connection = load_in_cluster(
         overrides=overrides, environ=environ, service_account=service_account, clock=clock
@@ -165,16 +182,20 @@ def load_kubeconfig(
     environ: Mapping[str, str] = os.environ,
     clock: Clock = read_system_clock,
     namespace: str = "default",
+    is_attended: bool = False,
 ) -> Connection:
     """Return the connection of a context (None: the current one) of a kubeconfig file (None: $KUBECONFIG, else
     ~/.kube/config).
 
     $KUBECONFIG may list several files, which are merged as kubectl does: the first file to define a name wins,
     missing files are skipped. When `overrides` name a server, no file is needed. `namespace`: default namespace of a
-    context that names none. Raises ConfigurationError.
+    context that names none. `is_attended`: a person runs the command, so a credential plugin may take any time (for a
+    login), and its messages are shown. Raises ConfigurationError.
     """
     paths = _list_kubeconfig_paths(path, environ, is_needed=not overrides.cluster.get("server"))
-    made = _Kubeconfig(paths, context, environ, clock, overrides, namespace=namespace)
+    made = _Kubeconfig(
+        paths, context, environ, clock, overrides, namespace=namespace, is_attended=is_attended
+    )
     return made.build_connection()
 
 
@@ -261,7 +282,9 @@ class _Kubeconfig:
         *,
         namespace: str,
         source: str = "the command line",
+        is_attended: bool = False,
     ) -> None:
+        self._is_attended = is_attended
         self._environ = environ
         self._clock = clock
         self._entries, current = merge_kubeconfigs(paths)
@@ -314,10 +337,12 @@ class _Kubeconfig:
             raise ConfigurationError(
                 f"{self._at_cluster}: proxy-url {proxy!r} is not supported; use an http:// or https:// proxy"
             )
-        credentials, tls = self._build_credentials()
+        is_tls = server.scheme == "https"
+        # As in kubectl, credentials are never sent without TLS.
+        credentials, tls = self._build_credentials() if is_tls else (StaticCredentials(), None)
         return Connection(
             server=server.geturl().rstrip("/"),
-            ssl_context=tls if server.scheme == "https" else None,
+            ssl_context=tls,
             credentials=credentials,
             server_name=str(self._cluster.get("tls-server-name") or ""),
             headers=tuple(_build_impersonation_headers(self._user)),
@@ -330,7 +355,7 @@ class _Kubeconfig:
     def _parse_server(self) -> SplitResult:
         text = str(self._cluster.get("server") or "")
         try:
-            server = urlsplit(text)
+            server = urlsplit(text if not text or "://" in text else f"{self._choose_scheme()}://{text}")
             usable = server.scheme in ("http", "https") and bool(server.hostname) and server.port != 0
         except ValueError:
             usable = False
@@ -339,6 +364,11 @@ class _Kubeconfig:
                 f"{self._at_cluster}: server {text!r} is not a URL such as https://127.0.0.1:6443"
             )
         return server
+
+    def _choose_scheme(self) -> str:
+        """Return the scheme of a server that is given without one, as client-go chooses it (defaultServerUrlFor)."""
+        fields = ("certificate-authority", "certificate-authority-data", "insecure-skip-tls-verify")
+        return "https" if any(self._cluster.get(field) for field in fields) else "http"
 
     # ── credentials ──────────────────────────────────────────────────────────
 
@@ -423,11 +453,17 @@ class _Kubeconfig:
 
         def read() -> Material:
             status = plugin.run(
-                cluster=self._build_cluster_info(), folder=self._user_base, environ=self._environ, where=where
+                cluster=self._build_cluster_info(),
+                folder=self._user_base,
+                environ=self._environ,
+                where=where,
+                is_attended=self._is_attended,
             )
             return self._build_exec_material(status, where)
 
-        return RenewedCredentials(read, clock=self._clock)
+        return RenewedCredentials(
+            read, clock=self._clock, timeout_s=math.inf if self._is_attended else _PLUGIN_S
+        )
 
     def _build_cluster_info(self) -> dict[str, Any]:
         """Return the cluster as an ExecCredential describes it."""
@@ -486,7 +522,14 @@ class _Kubeconfig:
             )
         authority = self._read_pem(settings, "idp-certificate-authority", self._user_base, where)
         tls = make_tls_context(TlsParts(authority), where, where)
-        tokens = OidcTokens(settings, tls=tls, clock=self._clock, where=where)
+        path = next(entry.path for entry in self._entries["users"] if entry.value["name"] == self._user_name)
+        tokens = OidcTokens(
+            settings,
+            tls=tls,
+            clock=self._clock,
+            where=where,
+            store=partial(store_oidc_settings, path, self._user_name),
+        )
 
         def read() -> Material:
             token, ends = tokens.read_current()
@@ -506,7 +549,8 @@ class _Kubeconfig:
                 content = node.value.get(singular)
                 if not isinstance(content, dict):
                     raise ConfigurationError(f"{self._files}: {singular} {name!r} is empty; add its fields")
-                return content, node.path.resolve().parent
+                # Not resolve(): the kubelet replaces the target of a mounted file's symbolic link at each update.
+                return content, node.path.absolute().parent
         wanted = f" ({wanted_by})" if wanted_by else ""
         known = [str(node.value.get("name")) for node in self._entries[plural]]
         meant = format_hint(name, known, otherwise=f"; available: {', '.join(known) or 'none'}")
@@ -540,6 +584,10 @@ def _override(entry: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]
         hidden |= {"token", "tokenFile", "exec", "auth-provider", "username", "password"}
     if given.get("insecure-skip-tls-verify"):
         hidden |= {"certificate-authority", "certificate-authority-data"}
+    if given.get("certificate-authority"):
+        hidden.add("insecure-skip-tls-verify")
+    if given.get("server"):
+        hidden.add("tls-server-name")
     return {**{name: value for name, value in entry.items() if name not in hidden}, **given}
 
 

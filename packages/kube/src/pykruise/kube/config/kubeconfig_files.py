@@ -7,6 +7,7 @@ Errors name the file and the entry that refers to it.
 
 import os
 import ssl
+import stat
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from pykruise.kube.errors import ConfigurationError
+from pykruise.kube.http.trust import make_client_context
 
 __all__ = [
     "TlsParts",
@@ -24,6 +26,7 @@ __all__ = [
     "merge_kubeconfigs",
     "read_bytes",
     "read_token",
+    "store_oidc_settings",
 ]
 
 
@@ -66,7 +69,7 @@ def merge_kubeconfigs(paths: Iterable[Path]) -> tuple[dict[str, list[KubeconfigE
 
 
 def read_kubeconfig(path: Path) -> dict[str, Any]:
-    """Return the document of one file. Raises ConfigurationError if it is not a kubeconfig."""
+    """Return the document of one file; empty for an empty file. Raises ConfigurationError if it is not a kubeconfig."""
     import yaml
 
     where = f"kubeconfig {path}"
@@ -83,12 +86,44 @@ def read_kubeconfig(path: Path) -> dict[str, Any]:
         ) from err
     except ValueError as err:
         raise ConfigurationError(f"{where}: {_NO_KUBECONFIG}") from err
+    if document is None:
+        return {}
     if not isinstance(document, dict):
         raise ConfigurationError(f"{where}: {_NO_KUBECONFIG}")
     kind = document.get("kind") or "Config"
     if kind != "Config":
         raise ConfigurationError(f"{where}: contains a {kind}, not a kubeconfig (kind Config)")
     return document
+
+
+def store_oidc_settings(path: Path, user: str, settings: Mapping[str, str]) -> None:
+    """Write settings of the auth-provider of a user into its kubeconfig, like kubectl: comments are lost.
+
+    The file is replaced as a whole and keeps its permissions; a symbolic link stays. The lock file is that of
+    client-go. Raises ConfigurationError if the file is not a kubeconfig any more, OSError if it cannot be written or is
+    locked.
+    """
+    import yaml
+
+    target = Path(os.path.realpath(path))
+    lock = target.with_name(f"{target.name}.lock")
+    os.close(os.open(lock, os.O_CREAT | os.O_EXCL, 0o600))
+    try:
+        document = read_kubeconfig(target)
+        for entry in document.get("users") or ():
+            if entry.get("name") == user:
+                entry["user"]["auth-provider"]["config"].update(settings)
+        with tempfile.NamedTemporaryFile("w", dir=target.parent, delete=False, encoding="utf-8") as file:
+            try:
+                yaml.safe_dump(document, file, sort_keys=False)
+                file.flush()
+                os.chmod(file.name, stat.S_IMODE(target.stat().st_mode))
+                os.replace(file.name, target)
+            except BaseException:
+                os.unlink(file.name)
+                raise
+    finally:
+        lock.unlink()
 
 
 _NO_KUBECONFIG: Final = "is not a kubeconfig; expected a document with clusters, contexts and users"
@@ -125,15 +160,12 @@ def check_token(text: str, where: str) -> str:
 def make_tls_context(parts: TlsParts, at_cluster: str, at_user: str) -> ssl.SSLContext:
     """Return a TLS context for a client; without a CA it trusts the system's CAs. Raises ConfigurationError."""
     try:
-        context = ssl.create_default_context(cadata=parts.ca.decode("ascii") if parts.ca else None)
+        context = make_client_context(parts.ca.decode("ascii") if parts.ca else None)
     except (ssl.SSLError, ValueError) as err:
         raise ConfigurationError(
             f"{at_cluster}: certificate-authority is not a PEM certificate ({format_one_line(err)})"
         ) from err
     context.set_alpn_protocols(["http/1.1"])
-    # Python 3.13 and later set this flag by default; cluster CAs made by common tools lack the extensions it
-    # requires.
-    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     if parts.is_insecure:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE

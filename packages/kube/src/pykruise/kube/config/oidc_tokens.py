@@ -1,20 +1,22 @@
 """Id tokens of kubeconfigs with the auth-provider `oidc`, renewed with their refresh token.
 
 settings ──▶ OidcTokens.read_current() ──▶ the id token, if it is still valid
-             └──▶ the issuer's token endpoint (OpenID Connect Discovery) ──▶ a new id token
+             └──▶ the issuer's token endpoint (OpenID Connect Discovery) ──▶ a new id token ──▶ store()
 
-Same rules as client-go's plugin, which reads the same fields. A new token is kept in memory; the file is not written.
-The issuer is always verified: with idp-certificate-authority(-data), else with the system's CAs.
+Same rules as client-go's plugin, which reads and writes the same fields. Many issuers accept a refresh token only once,
+so the new one must be stored: otherwise kubectl could not renew the token afterwards. The issuer is always verified:
+with idp-certificate-authority(-data), else with the system's CAs.
 """
 
 import base64
 import binascii
 import json
+import logging
 import ssl
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from pykruise.kube.clock import Clock, Instant
@@ -22,6 +24,8 @@ from pykruise.kube.config.kubeconfig_files import format_one_line
 from pykruise.kube.errors import ConfigurationError
 
 __all__ = ["OidcTokens"]
+
+_log = logging.getLogger(__name__)
 
 _EARLY_S: Final = 60.0
 """A token that expires within this time is renewed."""
@@ -31,10 +35,21 @@ _MOST_BYTES: Final = 1 << 20
 
 
 class OidcTokens:
-    """The tokens of one user. `tls` verifies the issuer. Each error begins with `where`."""
+    """The tokens of one user. `tls` verifies the issuer. Each error begins with `where`. `store` writes new values of
+    the settings; it raises OSError or ConfigurationError when it cannot.
+    """
 
-    def __init__(self, settings: Mapping[str, Any], *, tls: ssl.SSLContext, clock: Clock, where: str) -> None:
+    def __init__(
+        self,
+        settings: Mapping[str, Any],
+        *,
+        tls: ssl.SSLContext,
+        clock: Clock,
+        where: str,
+        store: Callable[[Mapping[str, str]], None],
+    ) -> None:
         self._settings = settings
+        self._store = store
         self._tls = tls
         self._clock = clock
         self._where = where
@@ -78,6 +93,14 @@ class OidcTokens:
             raise ConfigurationError(f"{self._where}: the response of {issuer} has no id_token; log in again")
         self._id_token = answer["id_token"]
         self._refresh_token = str(answer.get("refresh_token") or self._refresh_token)
+        try:
+            self._store({"id-token": self._id_token, "refresh-token": self._refresh_token})
+        except (OSError, ConfigurationError) as error:
+            _log.warning(
+                "%s: the new tokens cannot be stored, so other programs may have to log in again: %s",
+                self._where,
+                format_one_line(error),
+            )
 
     def _request(self, url: str, form: Mapping[str, str] | None = None) -> dict[str, Any]:
         """Send a GET or, with a `form`, a POST; return the JSON object in the response."""

@@ -23,6 +23,7 @@ import msgspec
 from pykruise.kube.client.transport import Request
 from pykruise.kube.errors import UnreachableError
 from pykruise.kube.excerpts import excerpt
+from pykruise.kube.http.addresses import open_socket
 from pykruise.kube.http.heads import LINE_END, format_field_lines, format_length_line, format_request_line
 from pykruise.kube.http.proxy import ProxyAddress, open_tunnel
 from pykruise.kube.values.counts import format_count
@@ -200,9 +201,9 @@ class HttpConnection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         self._cut = cut_of((self._transport,))
-        # Detects a server that disappeared without closing the connection, even when nothing is sent for hours.
+        # A watch must not wait for a server that disappeared without closing the connection.
         with suppress(OSError):
-            transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            detect_lost_peer(transport.get_extra_info("socket"))
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.is_usable = False
@@ -243,7 +244,7 @@ async def connect(
     """Open a connection; `timeout_s` covers TCP and TLS. Raises UnreachableError, which names the request `what`."""
     try:
         async with asyncio.timeout(timeout_s):
-            connection = await _open_connection(loop, origin, tls, make)
+            connection = await _open_connection(loop, origin, tls, make, timeout_s)
     except (OSError, TimeoutError) as error:
         raise _name_origin(
             UnreachableError(f"{what}: cannot connect to {origin}: {text_of(error)}"), origin
@@ -260,15 +261,22 @@ def _name_origin(error: UnreachableError, origin: HttpOrigin) -> UnreachableErro
 
 
 async def _open_connection(
-    loop: asyncio.AbstractEventLoop, origin: HttpOrigin, tls: ssl.SSLContext | None, make: Callable[[], C]
+    loop: asyncio.AbstractEventLoop,
+    origin: HttpOrigin,
+    tls: ssl.SSLContext | None,
+    make: Callable[[], C],
+    timeout_s: float,
 ) -> C:
     proxy = origin.proxy
+    near = proxy or origin
+    sock = await open_socket(loop, near.host, near.port, timeout_s=timeout_s)
     if proxy is not None and tls is not None:
         host = f"[{origin.host}]" if ":" in origin.host else origin.host
         return await open_tunnel(
             loop,
             proxy,
             make,
+            sock=sock,
             target=f"{host}:{origin.port}",
             tls=tls,
             server_hostname=origin.name,
@@ -276,16 +284,26 @@ async def _open_connection(
         )
     if proxy is not None:
         tls = proxy.tls
-    near = proxy or origin
     _, connection = await loop.create_connection(
         make,
-        near.host,
-        near.port,
+        sock=sock,
         ssl=tls,
         server_hostname=(origin.name if proxy is None else proxy.host) if tls is not None else None,
         ssl_shutdown_timeout=GOODBYE_S if tls is not None else None,
     )
     return connection
+
+
+def detect_lost_peer(sock: socket.socket) -> None:
+    """Make the kernel probe an idle connection, and close it 45 s after the peer has disappeared.
+
+    client-go needs the same time (ReadIdleTimeout and PingTimeout of HTTP/2). Without the options of Linux, the kernel
+    begins its probes after hours.
+    """
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3)):
+        if (option := getattr(socket, name, None)) is not None:
+            sock.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
 def text_of(error: Exception) -> str:

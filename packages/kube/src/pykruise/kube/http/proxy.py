@@ -9,6 +9,7 @@ rejects the tunnel causes an OSError, like any unreachable server.
 
 import asyncio
 import base64
+import socket
 import ssl
 from collections.abc import Callable
 from typing import Final, TypeVar
@@ -19,6 +20,7 @@ import msgspec
 from pykruise.kube.errors import ConfigurationError
 from pykruise.kube.excerpts import excerpt
 from pykruise.kube.http.heads import HEAD_END, LINE_END, format_request_head
+from pykruise.kube.http.trust import make_client_context
 
 __all__ = ["ProxyAddress", "open_tunnel", "read_proxy"]
 
@@ -58,7 +60,7 @@ def read_proxy(url: str) -> ProxyAddress | None:
     if parts.username is not None:
         pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
         authorization = f"Basic {base64.b64encode(pair.encode()).decode()}"
-    tls = ssl.create_default_context() if parts.scheme == "https" else None
+    tls = make_client_context() if parts.scheme == "https" else None
     return ProxyAddress(tls, parts.hostname or "", port, authorization)
 
 
@@ -70,17 +72,23 @@ async def open_tunnel(
     proxy: ProxyAddress,
     make: Callable[[], P],
     *,
+    sock: socket.socket,
     target: str,
     tls: ssl.SSLContext,
     server_hostname: str,
     goodbye_s: float,
 ) -> P:
-    """Return a protocol that speaks TLS with the server behind the proxy. `target`: host and port of the server.
+    """Return a protocol that speaks TLS with the server behind the proxy.
+
+    `sock`: connected to the proxy. `target`: host and port of the server.
 
     Raises OSError. The caller must limit the time.
     """
     transport, greeting = await loop.create_connection(
-        lambda: _Greeting(loop), proxy.host, proxy.port, ssl=proxy.tls
+        lambda: _Greeting(loop),
+        sock=sock,
+        ssl=proxy.tls,
+        server_hostname=proxy.host if proxy.tls is not None else None,
     )
     try:
         fields = [("Host", target)]

@@ -31,6 +31,7 @@ from pykruise.kube.http.connection import (
 )
 from pykruise.kube.http.proxy import read_proxy
 from pykruise.kube.http.streams import Stream, Streams, lines_of
+from pykruise.kube.http.trust import make_client_context
 from pykruise.kube.version import __version__
 
 __all__ = ["HttpTransport"]
@@ -142,7 +143,7 @@ class HttpTransport:
             return None
         context = self.connection.credentials.tls or self.connection.ssl_context
         if context is None:
-            context = self._default_tls = self._default_tls or ssl.create_default_context()
+            context = self._default_tls = self._default_tls or make_client_context()
         return context
 
 
