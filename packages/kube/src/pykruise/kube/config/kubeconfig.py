@@ -96,8 +96,8 @@ async def load(
     """Return the connection to the cluster of `path`, else of $KUBECONFIG, else of this pod, else of ~/.kube/config.
 
     `prefers_files`: a person runs this command. As kubectl does, the pod is only used when no kubeconfig has a current
-    context, and its namespace is the default of a context without one. With a `context`, the pod is not considered. Reads in a thread. Raises
-    ConfigurationError.
+    context, and its namespace is the default of a context without one. With a `context`, the pod is not considered.
+    Reads in a thread. Raises ConfigurationError.
     """
     if prefers_files and _is_in_pod(environ, service_account):
         return await asyncio.to_thread(
