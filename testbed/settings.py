@@ -273,6 +273,8 @@ class Settings:
         if self.audit:
             arguments.append(f"--audit-policy-file={self.find_file('audit-policy.yaml')}")
             arguments.append(f"--audit-log-path={self.find_file('audit.log')}")
+            # By default the log is rotated at 100 MB, and a reader of the file would miss most requests of a long run.
+            arguments.append("--audit-log-maxsize=100000")
         return arguments
 
     def _flags_without_nodes(self) -> list[str]:
