@@ -1203,10 +1203,10 @@ async def test_a_renewed_oidc_token_is_stored_for_other_programs(
     # then a second program needs no further renewal
     Issuer.gives = {}
     assert await token(connect()) == first
-    found = yaml.safe_load(stored.read_text())
-    [user, other] = found["users"]
+    kept = yaml.safe_load(stored.read_text())
+    [user, other] = kept["users"]
     assert user["user"]["auth-provider"]["config"]["refresh-token"] == "r2"
-    assert (other, found["clusters"]) == (document["users"][1], document["clusters"])
+    assert (other, kept["clusters"]) == (document["users"][1], document["clusters"])
     assert (stat.S_IMODE(stored.stat().st_mode), link.is_symlink()) == (0o600, True)
     assert sorted(os.listdir(tmp_path)) == ["config", "server.pem", "stored"]
 

@@ -59,7 +59,7 @@ SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _CLUSTER_INFO = ("server", "tls-server-name", "insecure-skip-tls-verify", "proxy-url", "disable-compression")
 
 _PLUGIN_S = 60.0
-"""Longest run of a credential plugin that nobody attends, in seconds."""
+"""Longest run of a credential plugin in a program that no person runs, in seconds."""
 
 _REREAD_S = 60.0  # kubelets rotate a mounted token at 80 % of its lifetime, at least 2 minutes before its end
 

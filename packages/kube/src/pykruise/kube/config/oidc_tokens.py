@@ -97,7 +97,7 @@ class OidcTokens:
             self._store({"id-token": self._id_token, "refresh-token": self._refresh_token})
         except (OSError, ConfigurationError) as error:
             _log.warning(
-                "%s: the new tokens cannot be stored, so other programs may have to log in again: %s",
+                "%s: the new tokens cannot be stored, so other programs may need a new login: %s",
                 self._where,
                 format_one_line(error),
             )
