@@ -1,4 +1,4 @@
-"""The revision that a rollback restores: the newest one with serving pods.
+"""The revision that a rollback restores: the newest one with serving pods, or, if none has any, the newest older one.
 
 revisions, those that serve, the current one ──▶ find_way_back() ──▶ the remedy, with its command and --to-revision
 
