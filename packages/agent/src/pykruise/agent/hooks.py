@@ -2,10 +2,10 @@
 
 preStop of a container ──▶ run_pre_stop(): exec through the runtime | HTTP GET at the pod's address | sleep
 
-The hooks work as in the kubelet, also if the server of an HTTPS hook responds without TLS: the request is sent again
-over HTTP, without the header Authorization. There are three differences. The kubelet ignores the status of an HTTP
-response; here a status outside 200 to 399 is a failure. For a tcpSocket handler the kubelet reports a failure; here such
-a hook does nothing. The kubelet reports the second request over HTTP as an event of the pod; here there is no such event.
+The hooks work as in the kubelet, except in three cases. The kubelet ignores the status of an HTTP response; here a
+status outside 200 to 399 is a failure. For a tcpSocket handler the kubelet reports a failure; here such a hook does
+nothing. If the server of an HTTPS hook responds without TLS, the request is sent again over HTTP, without the header
+Authorization; the kubelet then also creates an event.
 """
 
 import asyncio
@@ -16,7 +16,6 @@ from typing import Any, Final
 from pykruise.agent.cri.client import CriClient
 from pykruise.agent.cri.errors import CriError
 from pykruise.agent.http_get import HttpAnswer, HttpGetError, NoTlsError, send_http_get
-
 
 _USER_AGENT: Final = "kube-lifecycle/pykruise"
 
