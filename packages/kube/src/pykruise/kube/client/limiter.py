@@ -8,8 +8,9 @@ bring no new information. Above its initial value, the limit grows only while re
 server without load: more requests would just queue there.
 
 Retry-After delays only requests of its own scope (reads, or writes, of one resource in one namespace), because any
-admission webhook may respond with 429 for an object of one tenant. When a scope is held for longer than a moment, its
-requests do not wait. They raise HeldBackError with the remaining time, so that no worker is blocked.
+admission webhook may respond with 429 for an object of one tenant. When more than
+PATIENCE_S remain, requests of the scope do not wait. They raise HeldBackError with the remaining time, so that no worker
+is blocked.
 
 Requests wait in two lanes, each in order of arrival. Lane 1 has requests with priority 1, which complete work that has
 begun. It is served before lane 0, but lane 0 gets one in eight slots, so that it never starves.
