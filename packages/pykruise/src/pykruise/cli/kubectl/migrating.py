@@ -1,5 +1,5 @@
-"""Command `migrate CloneSet --from Deployment`: creates a CloneSet from a Deployment (`--create`), or moves replicas from
-the Deployment to an existing CloneSet.
+"""Command `migrate CloneSet --from Deployment`: creates a CloneSet from a Deployment (`--create`), or moves replicas
+from the Deployment to an existing CloneSet.
 
 arguments ──▶ migrate() ──▶ this module; for StatefulSets and DaemonSets adopting.py, which keeps the pods
 Deployment ──▶ convert_to_cloneset() ──▶ CloneSet      (counts of both, wanted count) ──▶ find_next_move()
