@@ -100,7 +100,7 @@ def rank_waits(waits: Iterable[Wait]) -> tuple[Wait, ...]:
 
 
 def drop_repeats(waits: Sequence[Wait]) -> tuple[Wait, ...]:
-    """Return the waits without each wait that names no pods, if another wait with the same code names pods."""
+    """Remove each wait that names no pods, if another wait with the same code names pods."""
     said = {wait.code for wait in waits if wait.pods}
     return tuple(wait for wait in waits if wait.pods or wait.code not in said)
 
