@@ -27,10 +27,6 @@ LEFT_OUT: Final = {
         "   # from a checkout",
         "helm upgrade … --set dashboard.enabled=true",
     ],
-    "from-deployments.md": [
-        "kubectl kruise migrate CloneSet --from Deployment -n default --src-name shop --dst-name shop-clones"
-        " --max-surge 2 --plan"
-    ],
     "gitops.md": [
         "helm install web ./chart --wait    # Helm 4",
         "pykruise manifests karmada | kubectl apply --server-side -f -",

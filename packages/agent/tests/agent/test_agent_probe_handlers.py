@@ -22,6 +22,8 @@ pytestmark = pytest.mark.real_time
 
 HOST = "127.0.0.1"
 Answer = Callable[[str], bytes]
+TLS_HANDSHAKE = b"\x16"
+"""The first byte of a TLS client."""
 
 
 def reply(status: str, body: str = "", **headers: str) -> bytes:
@@ -32,11 +34,16 @@ def reply(status: str, body: str = "", **headers: str) -> bytes:
 
 @asynccontextmanager
 async def serving(answer: Answer) -> AsyncIterator[tuple[int, list[str]]]:
-    """An HTTP server on loopback: its port, and the heads of the requests that it received."""
+    """An HTTP server on loopback: its port, and the heads of the requests that it received. It has no TLS."""
     asked: list[str] = []
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        first = await reader.readexactly(1)
+        if first == TLS_HANDSHAKE:
+            writer.write(reply("400 Bad Request"))
+            writer.close()
+            return
+        head = (first + await reader.readuntil(b"\r\n\r\n")).decode()
         asked.append(head)
         writer.write(answer(head.split()[1]))
         writer.close()
@@ -227,6 +234,39 @@ async def test_an_http_hook_finds_its_port_by_name_and_the_pod_by_its_address() 
             timeout_s=5.0,
         )
     assert asked[0].startswith("GET /drain ")
+
+
+async def run_hook(**get: Any) -> None:
+    await run_pre_stop(
+        FakeRuntime(read_system_clock),  # type: ignore[arg-type]  # it runs commands
+        "id",
+        {"httpGet": get},
+        ports=(),
+        ip=HOST,
+        timeout_s=5.0,
+    )
+
+
+async def test_an_https_hook_is_sent_again_over_http_if_the_server_has_no_tls() -> None:
+    headers = [{"name": "authorization", "value": "Bearer secret"}, {"name": "X", "value": "y"}]
+    async with serving(lambda _: reply("200 OK")) as (port, asked):
+        # when
+        await run_hook(port=port, path="/drain", scheme="HTTPS", httpHeaders=headers)
+        result = await probe(httpGet={"port": port, "path": "/", "scheme": "HTTPS"})
+    # then the credentials are not sent without TLS
+    assert [head.split(" HTTP")[0] for head in asked] == ["GET /drain"]
+    assert "X: y" in asked[0]
+    assert "User-Agent: kube-lifecycle/" in asked[0]
+    assert "secret" not in asked[0]
+    # and a probe is not sent again
+    assert result is not None
+    assert result[0] == FAILED
+
+
+async def test_an_https_hook_fails_if_its_server_speaks_neither_tls_nor_http() -> None:
+    async with serving(lambda _: b"220 ready\r\n") as (port, _):
+        with pytest.raises(HookError):
+            await run_hook(port=port, path="/", scheme="HTTPS")
 
 
 @pytest.mark.parametrize(

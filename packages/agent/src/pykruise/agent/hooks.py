@@ -2,17 +2,22 @@
 
 preStop of a container ──▶ run_pre_stop(): exec through the runtime | HTTP GET at the pod's address | sleep
 
-The hooks work as in the kubelet, except in two cases. The kubelet ignores the status of an HTTP response; here a status
-outside 200 to 399 is a failure. For a tcpSocket handler the kubelet reports a failure; here such a hook does nothing.
+The hooks work as in the kubelet, except in three cases. The kubelet ignores the status of an HTTP response; here a
+status outside 200 to 399 is a failure. For a tcpSocket handler the kubelet reports a failure; here such a hook does
+nothing. If the server of an HTTPS hook responds without TLS, the request is sent again over HTTP, without the header
+Authorization; the kubelet then also creates an event.
 """
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, Final
 
 from pykruise.agent.cri.client import CriClient
 from pykruise.agent.cri.errors import CriError
-from pykruise.agent.http_get import HttpGetError, send_http_get
+from pykruise.agent.http_get import HttpAnswer, HttpGetError, NoTlsError, send_http_get
+
+_USER_AGENT: Final = "kube-lifecycle/pykruise"
 
 
 class HookError(Exception):
@@ -58,24 +63,31 @@ async def _send_get(
     if not host:
         raise HookError("httpGet: the pod has no address")
     try:
-        answer = await send_http_get(
-            host,
-            resolve_port(get.get("port"), ports),
-            path=str(get.get("path") or "/"),
-            scheme=str(get.get("scheme") or "HTTP"),
-            headers=[
-                (header.get("name", ""), header.get("value", "")) for header in get.get("httpHeaders") or ()
-            ],
-            timeout_s=timeout_s,
-        )
+        async with asyncio.timeout(timeout_s):
+            answer = await _request(get, host, resolve_port(get.get("port"), ports), timeout_s)
+    except TimeoutError as error:
+        raise HookError(f"httpGet: no response within {timeout_s:g} s") from error
     except (HttpGetError, ValueError) as error:
         raise HookError(f"httpGet: {error}") from error
     if not 200 <= answer.status < 400:
         raise HookError(f"httpGet: status {answer.status}")
 
 
+async def _request(get: Mapping[str, Any], host: str, port: int, timeout_s: float) -> HttpAnswer:
+    """Send the request; if the server responds without TLS, send it again over HTTP."""
+    given = [(header.get("name", ""), header.get("value", "")) for header in get.get("httpHeaders") or ()]
+    names = {name.lower() for name, _ in given}
+    headers = given if "user-agent" in names else [("User-Agent", _USER_AGENT), *given]
+    send = partial(send_http_get, host, port, path=str(get.get("path") or "/"), timeout_s=timeout_s)
+    try:
+        return await send(scheme=str(get.get("scheme") or "HTTP"), headers=headers)
+    except NoTlsError:
+        public = [(name, value) for name, value in headers if name.lower() != "authorization"]
+        return await send(scheme="HTTP", headers=public)
+
+
 def resolve_port(port: Any, ports: Sequence[Mapping[str, Any]]) -> int:
-    """Return a port given by number, or by its name in the container. Raises ValueError."""
+    """Return a port given by number (also as text), or by its name in the container. Raises ValueError."""
     if isinstance(port, int):
         return port
     for entry in ports:

@@ -1,4 +1,5 @@
-"""An HTTP GET as the kubelet's probes and hooks send it: a new connection each time, without checking certificates.
+"""An HTTP GET like those of the kubelet's probes and hooks: in HTTP/1.1, over a new connection each time, and without a
+check of certificates.
 
 host, port, path, headers ──▶ send_http_get() ──▶ HttpAnswer (status, the beginning of the body)
 
@@ -24,11 +25,18 @@ MOST_BODY: Final = 10 * 1024
 MOST_HEAD: Final = 64 * 1024
 MOST_REDIRECTS: Final = 10
 
+_NOT_TLS: Final = "WRONG_VERSION_NUMBER"
+"""OpenSSL's reason if the first bytes of the server are not TLS."""
+
 Headers = Sequence[tuple[str, str]]
 
 
 class HttpGetError(Exception):
     """There was no response: no connection, a broken connection, a timeout, or an invalid request."""
+
+
+class NoTlsError(HttpGetError):
+    """The server responded to an HTTPS request without TLS."""
 
 
 class HttpAnswer(msgspec.Struct, frozen=True):
@@ -42,7 +50,7 @@ class HttpAnswer(msgspec.Struct, frozen=True):
 async def send_http_get(
     host: str, port: int, *, path: str, scheme: str, headers: Headers, timeout_s: float
 ) -> HttpAnswer:
-    """Return the response to a GET, after redirects within the host. Raises HttpGetError."""
+    """Return the response to a GET, after redirects within the host. Raises HttpGetError (NoTlsError)."""
     is_tls = scheme.upper() == "HTTPS"
     try:
         async with asyncio.timeout(timeout_s):
@@ -58,7 +66,9 @@ async def send_http_get(
     except HttpHeadError as error:
         raise HttpGetError(str(error)) from error
     except (OSError, EOFError, httptools.HttpParserError) as error:
-        raise HttpGetError(f"{host}:{port}: {str(error) or type(error).__name__}") from error
+        is_plain = isinstance(error, ssl.SSLError) and error.reason == _NOT_TLS
+        kind = NoTlsError if is_plain else HttpGetError
+        raise kind(f"{host}:{port}: {str(error) or type(error).__name__}") from error
 
 
 def _find_redirect(

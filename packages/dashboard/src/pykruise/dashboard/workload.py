@@ -81,7 +81,9 @@ class PodLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ended: str = ""
     """End of a container: `exit code 1, Error`."""
     last: str = ""
-    """Last lines of that container, if its status has them (terminationMessagePolicy)."""
+    """End of that container's termination message: text that the container wrote, or, with the terminationMessagePolicy
+    FallbackToLogsOnError, the end of its log. Empty if its status has no message.
+    """
 
 
 class PodsOfRevision(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -328,8 +330,8 @@ def look_of(pod: Document, *, needs_a_person: bool) -> str:
 
 
 def _find_last_end(pod: Document) -> tuple[str, str, str]:
-    """Return the container that ended last, how it ended, and its last lines. If no container has ended, return the
-    first one.
+    """Return the container that ended last, how it ended, and the end of its termination message. If no container has
+    ended, return the first one, and empty texts.
     """
     status = pod.get("status") or {}
     ends = []

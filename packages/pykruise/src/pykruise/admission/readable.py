@@ -1,9 +1,9 @@
-"""Rejection of objects with unreadable metadata, before the review of their kind.
+"""Rejection of objects with unreadable metadata, spec or status, before the review of their kind.
 
 AdmissionRequest ──▶ check_metadata(reviewer) ──▶ 400 with the field, or the reviewer's response
 
-Pure, except for the reviewer. API servers do not send such objects. This module does not check specs: the reviews of
-kinds read them.
+Pure, except for the reviewer. API servers do not send such objects. Of spec and status, this module checks only that
+they are objects: the reviews of kinds read their fields.
 """
 
 from typing import Any
@@ -34,7 +34,9 @@ class _Object(msgspec.Struct):
 
 
 def check_metadata(reviewer: Reviewer) -> Reviewer:
-    """Return a reviewer that first checks the types of the metadata, and then calls `reviewer`."""
+    """Return a reviewer that first checks the types of metadata, spec and status in creations and updates, and then
+    calls `reviewer`.
+    """
 
     async def review(request: AdmissionRequest) -> AdmissionAnswer:
         if request.operation in ("CREATE", "UPDATE"):

@@ -1,4 +1,6 @@
-"""Index of the pods that stored objects select. It covers the kinds with steps of pod admission.
+"""Index of stored objects that select pods: by kind, their label selectors and the namespaces of the selected pods.
+
+It covers the enabled kinds whose steps of pod admission depend on such objects (`PodSteps.selects`).
 
 caches of webhooks ──▶ SelectorIndex.find_known()   without a request, possibly out of date
 API server         ──▶ SelectorIndex.read()         the current state
@@ -27,7 +29,9 @@ class SelectingKind(NamedTuple):
 
 
 def list_selecting_kinds(settings: AdmissionSettings) -> tuple[SelectingKind, ...]:
-    """Return the kinds whose objects select pods for pod admission, if these settings enable the kind."""
+    """Return the kinds whose objects select pods for pod admission, if these settings enable the kind; none without the
+    webhooks of pods.
+    """
     if not settings.pod_webhook:
         return ()
     return tuple(
@@ -62,7 +66,7 @@ class SelectorIndex:
         return await list_selectors(self._client, self._kinds)
 
     def subscribe(self, handler: Callable[[], None]) -> None:
-        """Call `handler` when an object selects other pods than before, or no longer selects pods."""
+        """Call `handler` when an object is created or deleted, or selects other pods than before."""
         for kind in self._kinds:
             self._objects[kind.name].cache.subscribe(_on_change(kind.selection, handler))
 

@@ -179,8 +179,8 @@ class PodReaders(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     live: Callable[[ReaderPlace], Any]
-    """Builds a reader that sends every read to the API server. Reviews that run in the same process as a sandbox use
-    it.
+    """Builds a reader that reads the objects of the kind from the API server each time. Reviews that run in the same
+    process as a sandbox use it.
     """
     cached: Callable[[ReaderPlace], CachedReader]
 

@@ -137,7 +137,7 @@ def test_an_unevaluable_expression_is_refused(text: str) -> None:
         ("cpu/0", "divides by zero"),
     ],
 )
-def test_an_expression_error_names_its_position_and_the_expected_token(text: str, problem: str) -> None:
+def test_an_expression_error_names_its_cause(text: str, problem: str) -> None:
     with pytest.raises(ResourceExpressionError) as caught:
         check(text, variable="cpu")
     assert str(caught.value).startswith(problem)

@@ -8,8 +8,8 @@ bring no new information. Above its initial value, the limit grows only while re
 server without load: more requests would just queue there.
 
 Retry-After delays only requests of its own scope (reads, or writes, of one resource in one namespace), because any
-admission webhook may respond with 429 for an object of one tenant. When a scope is held for longer than a moment, its
-requests do not wait. They raise HeldBackError with the remaining time, so that no worker is blocked.
+admission webhook may respond with 429 for an object of one tenant. While more than PATIENCE_S of the wait remain,
+requests of the scope raise HeldBackError with the remaining time, so that no worker is blocked.
 
 Requests wait in two lanes, each in order of arrival. Lane 1 has requests with priority 1, which complete work that has
 begun. It is served before lane 0, but lane 0 gets one in eight slots, so that it never starves.
@@ -137,7 +137,7 @@ class Limiter:
     # ── turns ────────────────────────────────────────────────────────────────
 
     async def acquire(self, loop: asyncio.AbstractEventLoop, priority: int, scope: str) -> None:
-        """Enter a slot. Raises HeldBackError when the server requested a wait longer than PATIENCE_S."""
+        """Enter a slot. Raises HeldBackError while more than PATIENCE_S of a wait remain that the server requested."""
         while (left_s := self._held_until.get(scope, 0.0) - loop.time()) > 0:
             if left_s > PATIENCE_S:
                 raise HeldBackError(_build_held_status(scope), retry_after_s=left_s)

@@ -63,7 +63,7 @@ LONG_REVIEW: Final = 64 * 1024
 """Size of a body in bytes from which its review runs outside the event loop. Decoding 64 kB takes about a millisecond.
 """
 LONG_AT_ONCE: Final = 2
-"""Maximum number of bodies of this size that are decoded at the same time: a document takes about ten times as much
+"""Maximum number of bodies of this size whose reviews are in progress: a decoded document takes about ten times as much
 memory as its body. Further reviews wait.
 """
 

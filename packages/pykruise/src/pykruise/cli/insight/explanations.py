@@ -56,7 +56,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """Waits; the first one is the cause."""
     next: tuple[str, ...] = ()
     rollback_to: int = 0
-    """Number of the revision that a rollback restores (way_back.py); 0 if there is no such revision."""
+    """Number of the revision that a rollback restores (way_back.py); 0 if no rollback is suggested."""
 
     @property
     def cause(self) -> str:
@@ -100,13 +100,13 @@ def rank_waits(waits: Iterable[Wait]) -> tuple[Wait, ...]:
 
 
 def drop_repeats(waits: Sequence[Wait]) -> tuple[Wait, ...]:
-    """Return the waits without those about the whole object that its pods or nodes explain in more detail."""
+    """Remove each wait that names no pods, if another wait with the same code names pods."""
     said = {wait.code for wait in waits if wait.pods}
     return tuple(wait for wait in waits if wait.pods or wait.code not in said)
 
 
 def _merge(waits: Iterable[Wait]) -> list[Wait]:
-    """Merge waits with the same reason; `since` is the earliest time."""
+    """Merge waits with the same code and words: the first wait gets the pods of all, and the earliest `since`."""
     groups: dict[tuple[str, str], list[Wait]] = {}
     for wait in waits:
         groups.setdefault((wait.code, wait.words), []).append(wait)

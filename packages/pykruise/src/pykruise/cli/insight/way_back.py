@@ -1,4 +1,4 @@
-"""The revision that a rollback restores: the newest one with serving pods.
+"""The revision that a rollback restores: the newest one with serving pods, or, if none has any, the newest older one.
 
 revisions, those that serve, the current one ──▶ find_way_back() ──▶ the remedy, with its command and --to-revision
 
@@ -30,7 +30,7 @@ def find_way_back(
 ) -> str:
     """Return the remedy that rolls an object back, with its command; empty if there is no revision to restore.
 
-    `serving`: names of the revisions that have available pods. `current`: name of the newest revision. When the
+    `serving`: names of the revisions that have ready pods. `current`: name of the newest revision. When the
     newest revision serves, no rollback is suggested. When no revision serves, the newest of the older revisions is
     restored. `is_paused`: updates are paused, so the rollback reaches no pod before they are resumed.
     """

@@ -1,12 +1,12 @@
-"""Command `migrate CloneSet --from Deployment`: creates a CloneSet from a Deployment, and moves replicas from one to
-the other.
+"""Command `migrate CloneSet --from Deployment`: creates a CloneSet from a Deployment (`--create`), or moves replicas
+from the Deployment to an existing CloneSet.
 
 arguments ──▶ migrate() ──▶ this module; for StatefulSets and DaemonSets adopting.py, which keeps the pods
 Deployment ──▶ convert_to_cloneset() ──▶ CloneSet      (counts of both, wanted count) ──▶ find_next_move()
     ──▶ Move, until done
 
-Pure except for migrate(). The plan is printed before the first step; with `--plan` it is only printed. When a migration
-fails, the error contains the command that undoes it.
+The conversion and the moves are pure. The plan is printed before the first step; with `--plan` it is only printed. When
+a migration fails, the error contains the command that undoes it.
 """
 
 import asyncio

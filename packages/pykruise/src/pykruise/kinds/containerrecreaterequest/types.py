@@ -38,6 +38,7 @@ class StopHook(Typed, frozen=True, kw_only=True):
     exec: ExecAction | None = None
     http_get: HttpGetAction | None = None
     tcp_socket: TcpSocketAction | None = None
+    """A TCP connection to the container. The agent does not open it: such a hook does nothing."""
 
 
 class StatusContext(Typed, frozen=True, kw_only=True):

@@ -2,9 +2,11 @@
 
 template ──▶ placement_of() ──▶ DaemonSetPlacement ──▶ fit(node) ──▶ Place: RUN, STAY or LEAVE, and the reason
 
-Pure. The taints of the node, and the node selector and the required node affinity of the template decide. A node that
-is cordoned, not ready or full should run a pod too: daemon pods tolerate the taints of these states, and only the
-scheduler checks resources.
+Pure. The taints of the node, and the node name, the node selector and the required node affinity of the template
+decide. A cordoned or full node should run a pod too: daemon pods tolerate the taint of a cordoned node, and only the
+scheduler checks resources. A node that is not ready or not reachable has two taints with the same key. Daemon pods
+tolerate its taint NoExecute, so an existing pod stays. They do not tolerate its taint NoSchedule, so no pod is created
+there, unless the template tolerates this taint. These are the rules of Kubernetes' DaemonSet controller.
 """
 
 from collections.abc import Mapping

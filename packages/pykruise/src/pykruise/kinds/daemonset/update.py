@@ -49,7 +49,9 @@ from pykruise.runtime.reasons import Reason
 
 BY_PARTITION: Final = Reason(Code.PARTITION, "the partition allows no more nodes to be updated")
 BY_SELECTOR: Final = Reason(Code.NODE_SELECTOR, "rollingUpdate.selector does not select its node")
-"""Reason why a pod is not updated: the node selector of the spec does not match the labels of its node."""
+"""Reason why a pod is not updated: the selector in `updateStrategy.rollingUpdate` does not match the labels of the
+pod's node.
+"""
 
 MOST_NAMED: Final = 5
 """Maximum number of nodes that a reason names."""

@@ -31,7 +31,7 @@ class EphemeralJobSpec(Typed, frozen=True, kw_only=True):
     parallelism: Int32 | None = None
     """Maximum number of pods in which the job's containers run at the same time; 1 by default."""
     paused: bool = False
-    """Whether the job is paused. While it is paused, no containers are added to pods."""
+    """Whether the job is paused. While it is paused, no containers are added to pods, and the job does not end."""
     replicas: Int32 | None = None
     """Maximum number of pods that get the containers, oldest first; all matching pods by default."""
     selector: Selector
@@ -61,7 +61,7 @@ class EphemeralJobStatus(Status, frozen=True, kw_only=True):
     succeeded: Int32 = 0
     """Number of pods in which containers succeeded."""
     waiting: Int32 = 0
-    """Number of pods in which containers have not started."""
+    """Number of pods in which containers wait to start."""
 
 
 class EphemeralJob(ApiObject, frozen=True, kw_only=True):

@@ -1,6 +1,7 @@
 """Reads of PersistentPodStates for webhooks, of the white list, and of workloads of kinds on the white list.
 
-LiveStates     sends every read to the API server: for reviews that run in the same process as a sandbox
+LiveStates     reads PersistentPodStates from the API server each time: for reviews that run in the same process as a
+               sandbox
 CachedStates   reads PersistentPodStates from a cache, which is kept up to date while `run()` runs: a pod without a
                PersistentPodState costs no request
 
@@ -65,7 +66,9 @@ class KindReader:
     async def read_workload(
         self, api_version: str, kind: str, namespace: str, name: str
     ) -> RecordedWorkload | None:
-        """Return a workload of a kind on the white list; None if it does not exist. Raises KubeError."""
+        """Return a workload of a kind on the white list; None if it does not exist or its kind is not served. Raises
+        KubeError.
+        """
         result = group_kind(api_version, kind)
         if result is None:
             return None
@@ -87,7 +90,7 @@ class StateReader(Protocol):
 
 
 class LiveStates(KindReader):
-    """A `StateReader` that sends every read to the API server."""
+    """A `StateReader` that reads PersistentPodStates from the API server each time."""
 
     def __init__(
         self,

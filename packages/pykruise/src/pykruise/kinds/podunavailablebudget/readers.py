@@ -1,8 +1,10 @@
 """Objects that pod admission reads: budgets, the evicted pod, its CloneSet, owners of owners. Pod admission also writes
 one thing: the record of an eviction that waits.
 
-LiveBudgets     reads from the API server each time: for reviews that run in the same process as a sandbox
+LiveBudgets     reads budgets from the API server each time: for reviews that run in the same process as a sandbox
 CachedBudgets   reads budgets from a cache: a pod without a budget costs no request
+
+Both remember the owners of owners for a short time.
 """
 
 import random
@@ -33,7 +35,9 @@ class BudgetReader(Protocol):
         ...
 
     async def find_newest(self, key: Key) -> BudgetView | None:
-        """The newest version that this process knows, without a request to the API server; None: it knows none."""
+        """The newest known budget: from a current cache if there is one, otherwise from the API server. None: it does
+        not exist.
+        """
         ...
 
     async def read_fresh(self, key: Key) -> BudgetView | None:
@@ -104,7 +108,7 @@ class _Cluster:
 
 
 class LiveBudgets(_Cluster, LiveObjects[BudgetView]):
-    """A `BudgetReader` that reads from the API server."""
+    """A `BudgetReader` that reads budgets from the API server each time."""
 
     def __init__(self, client: Callable[[], Client], *, clock: Clock) -> None:
         _Cluster.__init__(self, client, clock=clock)

@@ -1,13 +1,18 @@
 """Expressions for a sidecar's resources: `max(cpu*50%, 50m)`.
 
-text ──▶ evaluate(text, variable="cpu", amount=…) ──▶ Quantity, or ResourceExpressionError with the place
+text ──▶ evaluate(text, variable="cpu", amount=…) ──▶ Quantity, or ResourceExpressionError with the reason
      ──▶ check(text, variable="cpu")              ──▶ None, or ResourceExpressionError: it can never be evaluated
 
     expr   := term (("+" | "-") term)*            term := factor (("*" | "/") factor)*
-    factor := NUMBER | QUANTITY | cpu | memory | max(expr, expr) | min(expr, expr) | "(" expr ")" | "-" factor
+    factor := NUMBER | QUANTITY | VARIABLE | max(expr, expr) | min(expr, expr) | "(" expr ")" | "-" factor
 
-Pure, exact (no floats), and of bounded cost for any text. There are two types: numbers and quantities. An operation
-with a quantity gives a quantity: half of 1 cpu is 500m. Names are not case-sensitive.
+Pure, without floats, and of bounded cost for any text. VARIABLE is `cpu` or `memory`: the one that is given. Names are
+not case-sensitive. There are two types: numbers and quantities. If one operand is a quantity, the result is a quantity:
+half of 1 cpu is 500m. A quantity cannot be multiplied by a quantity, and nothing can be divided by a quantity.
+
+Each multiplication or division of a quantity first rounds the quantity to thousandths, away from zero, and then
+truncates the result to thousandths: with 1m for cpu, `cpu*50%*2` is 0. Numbers are exact. A number that becomes a
+quantity (in a sum with a quantity, in max or min with one, or as the result) is truncated to thousandths.
 """
 
 import re
@@ -20,7 +25,7 @@ LONGEST: Final = 1000
 """Maximum number of characters of an expression."""
 
 DEEPEST: Final = 50
-"""Maximum depth of nested parentheses, calls and signs."""
+"""Maximum depth of nested factors: at most 49 parentheses, calls and minus signs around a number or variable."""
 
 LARGEST_EXPONENT: Final = 30
 
@@ -35,7 +40,7 @@ _ONE: Final = Quantity(10**9)
 
 
 class ResourceExpressionError(ValueError):
-    """The text cannot be evaluated; the message gives the reason."""
+    """The text cannot be evaluated, or its result is negative; the message gives the reason."""
 
 
 _Value = Fraction | Quantity
@@ -242,6 +247,6 @@ def _divide(left: _Value, right: _Value) -> _Value:
 
 
 def _multiply_quantity(quantity: Quantity, factor: Fraction) -> Quantity:
-    """Multiply in whole thousandths, rounded towards zero."""
+    """Multiply the thousandths of the quantity (rounded away from zero), and truncate the product to thousandths."""
     family = quantity.family if quantity.family is Family.BINARY else Family.DECIMAL
     return Quantity(int(quantity.milli * factor) * _MILLI, family)

@@ -189,7 +189,7 @@ def _judge_adaptive(case: _Case) -> SchedulabilityVerdict:
 
 def _count_late(case: _Case) -> tuple[int, Instant | None]:
     """Count the pods that have waited too long for a node, and return the time at which the next pod will have waited
-    too long.
+    too long. If all pods of the workload are ready, the result is 0 and None.
     """
     if case.workload.ready >= case.workload.status_replicas:
         return 0, None

@@ -1,6 +1,7 @@
 """Objects that pod admission reads: WorkloadSpreads, owners, targets, the white list.
 
-LiveSpreads     reads from the API server each time: for reviews that run in the same process as a sandbox
+LiveSpreads     reads WorkloadSpreads from the API server each time: for reviews that run in the same process as a
+                sandbox
 CachedSpreads   the same with a cache of WorkloadSpreads, which `run()` keeps up to date: a pod without a
                 WorkloadSpread costs no request
 
@@ -86,21 +87,26 @@ class TargetReader(WorkloadReader):
         return read_white_list(await read_configuration(self._client(), self._namespace, WHITE_LIST_KEY))
 
     async def read_target(self, view: SpreadView) -> Document | None:
-        """Read the workload whose pods are spread."""
+        """Read the workload whose pods are spread; None if there is no such workload. Raises KubeError."""
         result = view.target
         if result is None:
             return None
         return await self.read(result[0], view.namespace, result[1], version=_read_target_version(view))
 
     async def scale(self, view: SpreadView) -> Document | None:
-        """Read the scale subresource of the workload; None: the workload has no scale."""
+        """Read the scale subresource of the workload; None if there is no workload, or it has no scale. Raises
+        KubeError.
+        """
         result = view.target
         if result is None:
             return None
         return await self.read_scale(result[0], view.namespace, result[1], version=_read_target_version(view))
 
     async def read_replicas(self, view: SpreadView) -> int:
-        """Read the replicas of the workload; 0: the workload does not exist. Raises PathError, KubeError."""
+        """Return the replicas of the workload; 0 if there is no workload, or if the path on the white list leads to no
+        number. If the workload has neither a number nor a scale, return the number of its pods in the status of the
+        spread. Raises PathError (a wrong path of the target filter), KubeError.
+        """
         target, document = view.target, await self.read_target(view)
         if target is None or document is None:
             return 0
@@ -115,13 +121,14 @@ class TargetReader(WorkloadReader):
         if number is None:
             wanted = get_path(await self.scale(view), "spec", "replicas")
             number = wanted if isinstance(wanted, int) else None
-        # If the number of replicas is unknown, the number of existing pods is used.
         return (
             sum(status.replicas for status in view.status.subset_statuses or ()) if number is None else number
         )
 
     async def _find_listed(self, kind: GroupKind) -> AllowedList | None:
-        """Return the entry of a kind on the white list; None also when the list cannot be read."""
+        """Return the entry of a kind on the white list; None also for kinds that need no entry, and if the list cannot
+        be parsed. Raises KubeError.
+        """
         if kind in BUILT_IN:
             return None
         try:
@@ -151,8 +158,8 @@ class SpreadReader(Protocol):
         ...
 
     async def write(self, view: SpreadView, lists: Mapping[str, Sequence[SubsetStatus]]) -> SpreadView:
-        """Store lists by version, if the stored object still has this resourceVersion. Raises ConflictError
-        otherwise.
+        """Store the statuses of the subsets for each version of pods in `lists`, if the stored object still has the
+        resourceVersion of `view`. Raises ConflictError otherwise. Other versions keep their statuses.
         """
         ...
 
@@ -182,7 +189,7 @@ class SpreadReader(Protocol):
 
 
 class LiveSpreads(TargetReader):
-    """A `SpreadReader` that reads from the API server."""
+    """A `SpreadReader` that reads from the API server. It remembers owners and the white list for a short time."""
 
     def __init__(
         self,
@@ -239,8 +246,8 @@ class CachedSpreads(LiveSpreads):
 
 
 async def read_replicas_for(subsets: Sequence[Subset], view: SpreadView, reader: SpreadReader) -> int:
-    """Return the replicas to which the percentages of these subsets refer. The workload is read only if any subset
-    needs it.
+    """Return the replicas to which the percentages of these subsets refer. If no subset has a percentage, the workload
+    is not read, and the result is 0.
 
     Raises PathError, KubeError.
     """
@@ -248,7 +255,7 @@ async def read_replicas_for(subsets: Sequence[Subset], view: SpreadView, reader:
 
 
 def build_places_patch(lists: Mapping[str, Sequence[SubsetStatus]]) -> Document:
-    """Build the patch that stores lists by version."""
+    """Build the patch that stores the statuses of the subsets for these versions of pods (versions.py)."""
     result: dict[str, Any] = {
         version: msgspec.to_builtins(list(entries)) for version, entries in lists.items()
     }

@@ -151,9 +151,9 @@ class PodGang(msgspec.Struct, frozen=True, kw_only=True):
     update: str
     """Group of new pods of the update revision; empty if these pods have no group."""
     current: str
-    """Group of new pods of the current revision."""
+    """Group of new pods of the current revision; empty if these pods have no group."""
     creates_current: bool
-    """Whether missing pods have the current revision, because the update of their group has to wait."""
+    """Whether new pods are created from the current revision, because the update of their group has to wait."""
 
     def group_of(self, revision: RevisionView, *, update: RevisionView) -> str:
         """Return the group of a new pod of this revision."""
