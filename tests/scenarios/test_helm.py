@@ -130,13 +130,15 @@ async def test_helm_installs_upgrades_and_uninstalls_the_chart(
     assert set(by_name(build_manifests(wanted))) <= set(by_name(installed))
     deployment = await kubectl("-n", "kruise-system", "get", "deployment", "kruise-controller-manager")
     assert deployment["spec"]["replicas"] == 2
-    # and when it is upgraded, what the manager has put into the Secret stays
+    # and when it is upgraded twice and rolled back, what the manager has put into the Secret stays
     await kubectl(*FILL_SECRET)
-    await run("upgrade", "kruise", str(CHART), manager={"replicas": 3})
-    deployment = await kubectl("-n", "kruise-system", "get", "deployment", "kruise-controller-manager")
-    assert deployment["spec"]["replicas"] == 3
-    kept = await kubectl("-n", "kruise-system", "get", "secret", "kruise-webhook-certs")
-    assert kept["data"]["ca-cert.pem"] == "Q0E="
+    steps = [("upgrade", str(CHART), 3), ("upgrade", str(CHART), 4), ("rollback", "1", 2)]
+    for command, target, replicas in steps:
+        await run(command, "kruise", target, manager={"replicas": replicas})
+        deployment = await kubectl("-n", "kruise-system", "get", "deployment", "kruise-controller-manager")
+        assert deployment["spec"]["replicas"] == replicas
+        kept = await kubectl("-n", "kruise-system", "get", "secret", "kruise-webhook-certs")
+        assert kept["data"]["ca-cert.pem"] == "Q0E="
     # and when it is uninstalled (its hook is a Job, which no controller runs here), its kinds go too
     await run("uninstall", "kruise", "--no-hooks")
     left = await kubectl("get", "crds")
