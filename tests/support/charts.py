@@ -6,7 +6,7 @@ The test fails if a template uses another function.
 
 import copy
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +77,7 @@ def render(
     }
     sources = {path.name: path.read_text() for path in sorted((chart / "templates").iterdir())}
     holder: list[Template] = []
-    functions = {
+    functions: dict[str, Callable[..., object]] = {
         "contains": lambda part, text: part in text,
         "default": lambda fallback, value=None: value or fallback,
         "dig": _dig,

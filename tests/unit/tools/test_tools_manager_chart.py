@@ -342,7 +342,7 @@ def test_no_agent_is_rendered_without_the_gate() -> None:
 
 
 def test_argo_cd_is_configured_for_the_kinds_when_the_values_enable_it() -> None:
-    values = {"argocd": {"enabled": True, "namespace": "gitops", "configMap": "cm"}}
+    values: dict[str, Any] = {"argocd": {"enabled": True, "namespace": "gitops", "configMap": "cm"}}
     rendered = by_name(render(CHART, **values))
     assert ("ConfigMap", "argocd-cm") not in by_name(render(CHART))
     result = rendered["ConfigMap", "cm"]
