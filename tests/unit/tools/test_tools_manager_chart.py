@@ -16,7 +16,7 @@ from pykruise.manager.argocd import build_config_map
 from pykruise.manager.flags import parse
 from pykruise.manager.install import Installation, build_manifests
 from pykruise.manager.roles import list_needed_rights
-from support.charts import render
+from support.charts import ChartRefusalError, render
 from support.rbac import Authorizer
 from tools.manager_chart import render_chart_files
 
@@ -131,6 +131,20 @@ def test_values_reach_the_manager() -> None:
         "here",
         "kruise-daemon-config",  # the secrets that agents may read
     }
+
+
+@pytest.mark.parametrize(
+    ("image", "told"),
+    [
+        ({"repository": "openkruise/kruise-manager"}, f"openkruise/kruise-manager:v{__version__}"),
+        ({"repository": "mirror/kruise-manager", "tag": "v1.8.3"}, "mirror/kruise-manager:v1.8.3"),
+        ({"tag": "v1.9.0-alpha3"}, "pykruise/kruise-manager:v1.9.0-alpha3"),
+    ],
+)
+def test_an_image_of_openkruise_is_refused(image: dict[str, str], told: str) -> None:
+    """Values of OpenKruise's chart contain its image, which cannot work with the roles of this chart."""
+    with pytest.raises(ChartRefusalError, match=re.escape(f"{told} is an image of OpenKruise")):
+        render(CHART, manager={"image": image})
 
 
 def test_without_critical_priority_classes_the_chart_has_no_quota() -> None:
