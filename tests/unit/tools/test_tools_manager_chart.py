@@ -284,6 +284,23 @@ def test_values_reach_the_agents() -> None:
     assert pod["volumes"][0]["hostPath"]["path"] == "/run/k3s"
 
 
+def test_a_socket_file_without_a_folder_is_in_var_run() -> None:
+    """OpenKruise's chart mounts /var/run by default, so its values files may name only the file."""
+    file = "k3s/containerd/containerd.sock"
+    documents = by_name(render(CHART, daemon={"socketFile": file, "credentialProvider": {"enable": True}}))
+    printed = by_name(build_manifests(Installation(socket_file=file)))
+    pod, wanted = (
+        found["DaemonSet", "kruise-daemon"]["spec"]["template"]["spec"] for found in (documents, printed)
+    )
+    folders = {volume["name"]: volume["hostPath"] for volume in pod["volumes"] if "hostPath" in volume}
+    assert folders["runtime-socket-dir"] == {"path": "/var/run", "type": ""}
+    assert wanted["volumes"][0] in pod["volumes"]
+    assert f"--socket-file={file}" in pod["containers"][0]["args"]
+    assert f"--socket-file={file}" in wanted["containers"][0]["args"]
+    # and a missing folder of credential providers does not keep the pod from starting, as in OpenKruise's chart
+    assert folders["credential-provider-plugin"]["type"] == ""
+
+
 def test_no_agent_is_rendered_without_the_gate() -> None:
     result = by_name(render(CHART, featureGates="KruiseDaemon=false"))
     assert not {
