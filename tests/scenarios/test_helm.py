@@ -163,14 +163,14 @@ class Switch:
         return self._helm.try_to_run(*words, cwd=ROOT)
 
     def read(self, *words: str) -> Any:
-        """What `kubectl get` prints."""
+        """The output of `kubectl get`."""
         command = [*self._kubectl, "get", "--namespace=kruise-system", *words, "--output=json"]
         return json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
 
     def read_images(self) -> list[str]:
         """The images of manager and agents."""
-        found = (self.read("deployment/kruise-controller-manager"), self.read("daemonset/kruise-daemon"))
-        return [workload["spec"]["template"]["spec"]["containers"][0]["image"] for workload in found]
+        workloads = (self.read("deployment/kruise-controller-manager"), self.read("daemonset/kruise-daemon"))
+        return [workload["spec"]["template"]["spec"]["containers"][0]["image"] for workload in workloads]
 
     def read_definitions(self) -> dict[str, tuple[str, str]]:
         """The uid and the stored version of each CRD, by its name."""

@@ -192,7 +192,7 @@ def build_agents(folder: str, file: str) -> dict[str, Any]:
 
 
 def install(**options: Any) -> Replacement:
-    """What `pykruise install` prints with these options."""
+    """The output of `pykruise install` with these options."""
     replacement = find_replacement(build_manifests(Installation(has_crds=False, **options)))
     assert replacement is not None
     return replacement
@@ -311,7 +311,7 @@ LEASE = "kruise-system/kruise-manager"
         (build_manager("--enable-leader-election=false", replicas=0), {}, []),
     ],
 )
-def test_what_the_new_manager_lacks_is_named(
+def test_settings_that_the_new_manager_lacks_are_named(
     running: dict[str, Any], options: dict[str, Any], messages: list[str]
 ) -> None:
     findings = [finding.format_line() for finding in list_manager_findings(running, install(**options))]

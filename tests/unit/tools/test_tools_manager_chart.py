@@ -290,7 +290,7 @@ def test_a_socket_file_without_a_folder_is_in_var_run() -> None:
     documents = by_name(render(CHART, daemon={"socketFile": file, "credentialProvider": {"enable": True}}))
     printed = by_name(build_manifests(Installation(socket_file=file)))
     pod, wanted = (
-        found["DaemonSet", "kruise-daemon"]["spec"]["template"]["spec"] for found in (documents, printed)
+        objects["DaemonSet", "kruise-daemon"]["spec"]["template"]["spec"] for objects in (documents, printed)
     )
     folders = {volume["name"]: volume["hostPath"] for volume in pod["volumes"] if "hostPath" in volume}
     assert folders["runtime-socket-dir"] == {"path": "/var/run", "type": ""}

@@ -73,15 +73,15 @@ def build_replacement(namespace: str, gates: Gates) -> Replacement:
 
 def find_replacement(documents: Iterable[Document]) -> Replacement | None:
     """Return the parts of these manifests; None if no manager is among them."""
-    found = {(doc["kind"], doc["metadata"]["name"]): doc for doc in documents}
-    deployment = found.get(("Deployment", MANAGER))
+    by_name = {(doc["kind"], doc["metadata"]["name"]): doc for doc in documents}
+    deployment = by_name.get(("Deployment", MANAGER))
     if deployment is None:
         return None
     return Replacement(
         namespace=deployment["metadata"].get("namespace") or "default",
         deployment=deployment,
-        daemon_set=found.get(("DaemonSet", DAEMON)),
-        has_budget=("PodDisruptionBudget", MANAGER) in found,
+        daemon_set=by_name.get(("DaemonSet", DAEMON)),
+        has_budget=("PodDisruptionBudget", MANAGER) in by_name,
     )
 
 
