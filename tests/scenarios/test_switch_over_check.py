@@ -1,6 +1,6 @@
 """The report of `pykruise switch-over check` on a cluster whose manager has ended; the check writes nothing."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -281,7 +281,7 @@ LEASE = "kruise-system/kruise-manager"
         (
             build_manager("--feature-gates=CloneSetShortHash=true,ImagePullJobGate=true"),
             {},
-            ["warning  gates: the running manager has CloneSetShortHash=true; the new one has not"],
+            ["warning  gates: the switch changes gates of the running manager: CloneSetShortHash=true"],
         ),
         (
             build_manager(replicas=3, memory="2Gi"),
@@ -326,10 +326,16 @@ async def create_kruise_system(stage: Stage, *objects: tuple[Resource, dict[str,
         await stage.client.create(resource, "kruise-system", document)
 
 
-async def check_manifests(stage: Stage, folder: Path, **options: Any) -> tuple[int, str]:
-    """The exit code and the output of `switch-over check -f switch.yaml`."""
+async def check_manifests(
+    stage: Stage, folder: Path, *, flags: Sequence[str] = (), feature_gates: str = "", **options: Any
+) -> tuple[int, str]:
+    """The exit code and the output of `switch-over check -f switch.yaml`, whose manager has additional flags."""
     file = folder / "switch.yaml"
-    file.write_text(format_yaml_stream(build_manifests(Installation(has_crds=False, **options))))
+    documents = build_manifests(Installation(has_crds=False, **options))
+    for document in documents:
+        if document["kind"] == "Deployment":
+            document["spec"]["template"]["spec"]["containers"][0]["args"] += flags
+    file.write_text(format_yaml_stream(documents))
     shown: list[str] = []
 
     @asynccontextmanager
@@ -340,7 +346,7 @@ async def check_manifests(stage: Stage, folder: Path, **options: Any) -> tuple[i
         kubeconfig=None,
         context=None,
         namespace="",
-        feature_gates="",
+        feature_gates=feature_gates,
         file=file,
         output="text",
         say=shown.append,
@@ -365,7 +371,7 @@ async def test_the_check_judges_the_manager_of_the_manifests(stage: Stage, tmp_p
     assert text.startswith("0 pods would be affected.")
     assert code == 0
     assert "flags: the running manager has --cloneset-workers=10" in text
-    assert "gates: the running manager has CloneSetShortHash=true" in text
+    assert "gates of the running manager: CloneSetShortHash=true" in text
     assert "the PodDisruptionBudget mine also covers the manager's pods" in text
     # when the manifests are for another namespace
     code, text = await check_manifests(stage, tmp_path, namespace="elsewhere")
@@ -375,6 +381,27 @@ async def test_the_check_judges_the_manager_of_the_manifests(stage: Stage, tmp_p
         "fault    namespace: the running manager is in the namespace kruise-system; the switch would start a second"
         " manager in elsewhere"
     ) in text
+
+
+async def test_the_flags_of_the_manifests_decide_which_objects_are_planned(
+    stage: Stage, tmp_path: Path
+) -> None:
+    # given a CloneSet without pods yet
+    await create_kruise_system(stage)
+    await stage.create(cloneset(replicas=2))
+    # then a manager of all namespaces would create them, and one of another namespace would not
+    everywhere, _ = await check_manifests(stage, tmp_path)
+    elsewhere, text = await check_manifests(stage, tmp_path, flags=["--namespace=elsewhere"])
+    assert (everywhere, elsewhere) == (1, 0), text
+    # and a manager that would not start is a fault
+    code, text = await check_manifests(stage, tmp_path, flags=["--no-such-flag"])
+    assert code == 1
+    assert "fault    flags: the new manager rejects its flags: --no-such-flag is not known" in text
+
+
+async def test_gates_are_given_once(stage: Stage, tmp_path: Path) -> None:
+    with pytest.raises(CommandError, match="--feature-gates: the manifests of --file contain the gates"):
+        await check_manifests(stage, tmp_path, feature_gates="CloneSetShortHash=true")
 
 
 async def test_manifests_without_a_manager_are_rejected(stage: Stage, tmp_path: Path) -> None:

@@ -97,8 +97,8 @@ def read_replacement_settings(replacement: Replacement, running: Document | None
 
 
 def list_manager_findings(running: Document, replacement: Replacement) -> Iterator[Finding]:
-    """Yield findings about what the running manager has and the new one has not: flags, gates, replicas, resources,
-    and the Lease.
+    """Yield findings about settings of the running manager that the new one does not have: flags, gates, replicas,
+    limits, and the Lease.
     """
     try:
         old = read_settings(running, running["metadata"].get("namespace") or replacement.namespace)
@@ -115,7 +115,7 @@ def list_manager_findings(running: Document, replacement: Replacement) -> Iterat
             yield make_warning("flags", what, f"write {flag} into the args of the Deployment in switch.yaml")
     changed = [f"{name}={str(on).lower()}" for name, on in old.gates if new.gates[name] != on]
     if changed:
-        what = f"the running manager has {', '.join(changed)}; the new one has not"
+        what = f"the switch changes gates of the running manager: {', '.join(changed)}"
         yield make_warning("gates", what, "give all gates to --feature-gates of pykruise install")
     replicas = get_path(running, "spec", "replicas", default=1)
     yield from _list_lease_findings(old, new, is_running=replicas > 0)
@@ -132,7 +132,7 @@ def list_manager_findings(running: Document, replacement: Replacement) -> Iterat
 
 
 class LostFlag(msgspec.Struct, frozen=True, kw_only=True):
-    """A flag of the running manager that the new one has not, or has with another value."""
+    """A flag of the running manager that has another value in the new one."""
 
     name: str
     text: str
