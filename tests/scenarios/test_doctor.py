@@ -585,6 +585,20 @@ async def test_an_installation_with_other_names_has_no_fault(patient: Patient) -
     assert [line.split()[1] for line in faults] == ["certificate:"]
 
 
+async def test_a_manager_without_leader_election_needs_no_lease(patient: Patient) -> None:
+    # given
+    deployment = decode(await patient.client.get(DEPLOYMENTS, SYSTEM, "kruise-controller-manager"))
+    deployment["spec"]["template"]["spec"]["containers"][0]["args"][0] = "--enable-leader-election=false"
+    await patient.client.update(DEPLOYMENTS, SYSTEM, "kruise-controller-manager", deployment)
+    await never_led(patient)
+    # when
+    findings = [finding for finding in await patient.examine() if finding.check == "lease"]
+    # then
+    assert [finding.format_line() for finding in findings] == [
+        "ok       lease: the manager needs no Lease (--enable-leader-election=false)"
+    ]
+
+
 @pytest.mark.parametrize("minor", MINORS)
 async def test_a_warning_is_printed_only_where_nothing_can_limit_agents_to_their_nodes(
     patient: Patient, minor: str
