@@ -388,6 +388,12 @@ _DAEMON_SET: Final = _differences_of(
 _SIDECAR_SET: Final = _differences_of(
     "SidecarSet",
     (
+        "a user with the role `edit` for the whole cluster may write SidecarSets, NodeImages and NodePodProbes",
+        "the role `edit` does not contain these permissions: an administrator binds the ClusterRoles "
+        "`kruise-sidecarsets-editor`, `kruise-nodeimages-editor` and `kruise-nodepodprobes-editor`",
+        "users must not get more permissions through the manager (privilege escalation)",
+    ),
+    (
         "`maxUnavailable` limits only the upgrades of ready pods; pods that are not ready are upgraded in "
         "addition to that limit",
         "a pod that is not ready is upgraded immediately, even when the limit is used up; it counts against "

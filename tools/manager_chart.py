@@ -32,11 +32,13 @@ __all__ = ["render_chart_files"]
 HEADER = "{{- /* Generated: python -m tools.manager_chart charts/pykruise. Do not edit. */}}\n"
 NAMESPACE = "{{ .Values.installation.namespace }}"
 _PLACE = "namespace-of-the-chart"
+_ANNOTATIONS = "annotations-of-external-certificates"
 _ARGOCD, _ARGOCD_MAP = "namespace-of-argocd", "config-map-of-argocd"
 _OPENED, _CLOSED = "\0opened\0", "\0closed\0"
 _EXTERNAL = (
     '(or (contains "EnableExternalCerts=true" .Values.featureGates)'
-    ' (contains "AllAlpha=true" .Values.featureGates))'
+    ' (and (contains "AllAlpha=true" .Values.featureGates)'
+    ' (not (contains "EnableExternalCerts=false" .Values.featureGates))))'
 )
 _NO_POD_WEBHOOK = '(contains "PodWebhook=false" .Values.featureGates)'
 _POD_WEBHOOKS = frozenset(("mpod.kb.io", "vpod.kb.io", "vpodeviction.kb.io"))
@@ -117,11 +119,25 @@ def _build_crds() -> str:
     """Return the definitions. The values choose the version in which they store objects."""
     conversion = build_webhook_conversion(service=(_PLACE, SERVICE))
     hub, released = (
-        _to_yaml(build_crds(conversion, layout=layout)).splitlines(keepends=True)
+        _to_yaml(map(_mark_converted, build_crds(conversion, layout=layout))).splitlines(keepends=True)
         for layout in (HUB_STORED, RELEASED_STORED)
     )
     lines = (_storage_line(*both) for both in zip(hub, released, strict=True))
-    return _guard(".Values.crds.managed", "".join(lines))
+    text = "".join(lines).replace(
+        f"  annotations: {_ANNOTATIONS}\n",
+        "  {{- with .Values.externalCerts.annotations }}\n  annotations:\n"
+        "    {{- toYaml . | nindent 4 }}\n  {{- end }}\n",
+    )
+    return _guard(".Values.crds.managed", text)
+
+
+def _mark_converted(crd: Document) -> Document:
+    """Return the definition with a place for annotations if a webhook converts its objects, because the program that
+    injects certificates must also set the CA bundle of this webhook.
+    """
+    if crd["spec"].get("conversion", {}).get("strategy") != "Webhook":
+        return crd
+    return {**crd, "metadata": {**crd["metadata"], "annotations": _ANNOTATIONS}}
 
 
 def _storage_line(hub: str, released: str) -> str:

@@ -537,7 +537,7 @@ async def test_a_remedy_has_the_options_of_the_installation(patient: Patient) ->
     # then
     [line] = [line for line in faults if "there is no Service" in line]
     assert line.endswith(
-        " — fix: pykruise install --registry=pykruise --feature-gates=CloneSetShortHash=true"
+        " — fix: pykruise install --registry=pykruise --feature-gates=CloneSetShortHash=true --no-disruption-budget"
         " | kubectl apply --server-side -f -"
     )
 

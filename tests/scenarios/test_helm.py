@@ -9,6 +9,7 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -37,7 +38,12 @@ VALUES: list[dict[str, Any]] = [
     {},
     {"featureGates": "PodWebhook=false,ResourceDistributionGate=true"},
     {"featureGates": "EnableExternalCerts=true", "externalCerts": {"annotations": {"a": "b"}}},
-    {"featureGates": "AllAlpha=true", "crds": {"managed": False}, "installation": {"createNamespace": False}},
+    {
+        "featureGates": "AllAlpha=true,EnableExternalCerts=false",
+        "crds": {"managed": False},
+        "installation": {"createNamespace": False},
+        "manager": {"podDisruptionBudget": {"enabled": False}},
+    },
     {
         "networkPolicy": {
             "apiServers": ["10.0.0.0/24"],
@@ -91,27 +97,39 @@ def test_helm_renders_the_chart_as_the_renderer_of_the_tests_does(
     assert rendered == by_name(render(CHART, **values))
 
 
+async def run_helm(helm: Helm, *arguments: str, **values: Any) -> str:
+    """Run Helm; returns its output."""
+    return await asyncio.to_thread(helm.run, *arguments, values=values)
+
+
+async def run_kubectl(plane: ControlPlane, *arguments: str) -> Any:
+    """Run kubectl; returns the objects that it prints."""
+    process = await asyncio.create_subprocess_exec(
+        str(plane.find_binary("kubectl")),
+        f"--kubeconfig={plane.kubeconfig}",
+        *arguments,
+        "--output=json",
+        stdout=asyncio.subprocess.PIPE,
+    )
+    text, _ = await process.communicate()
+    assert process.returncode == 0
+    return json.loads(text)
+
+
+FILL_SECRET = (
+    *("-n", "kruise-system", "patch", "secret", "kruise-webhook-certs", "--type=merge"),
+    *("-p", json.dumps({"data": {"ca-cert.pem": "Q0E="}})),
+)
+"""Arguments of kubectl that write a certificate into the Secret, as a manager does."""
+
+
 async def test_helm_installs_upgrades_and_uninstalls_the_chart(
     program: Path, tmp_path: Path, bare_plane: ControlPlane
 ) -> None:
     """operations case 38"""
     helm = Helm(program, home=tmp_path, kubeconfig=bare_plane.kubeconfig)
 
-    async def run(*arguments: str, **values: Any) -> str:
-        return await asyncio.to_thread(helm.run, *arguments, values=values)
-
-    async def kubectl(*arguments: str) -> Any:
-        process = await asyncio.create_subprocess_exec(
-            str(bare_plane.find_binary("kubectl")),
-            f"--kubeconfig={bare_plane.kubeconfig}",
-            *arguments,
-            "--output=json",
-            stdout=asyncio.subprocess.PIPE,
-        )
-        text, _ = await process.communicate()
-        assert process.returncode == 0
-        return json.loads(text)
-
+    run, kubectl = partial(run_helm, helm), partial(run_kubectl, bare_plane)
     # when it is installed, an API server takes every object
     await run("install", "kruise", str(CHART))
     installed = yaml_documents(await run("get", "manifest", "kruise"))
@@ -119,19 +137,78 @@ async def test_helm_installs_upgrades_and_uninstalls_the_chart(
     assert set(by_name(build_manifests(wanted))) <= set(by_name(installed))
     deployment = await kubectl("-n", "kruise-system", "get", "deployment", "kruise-controller-manager")
     assert deployment["spec"]["replicas"] == 2
-    # and when it is upgraded, what the manager has put into the Secret stays
-    patch = json.dumps({"data": {"ca-cert.pem": "Q0E="}})
-    secret = ("-n", "kruise-system", "patch", "secret", "kruise-webhook-certs", "--type=merge", "-p", patch)
-    await kubectl(*secret)
-    await run("upgrade", "kruise", str(CHART), manager={"replicas": 3})
-    deployment = await kubectl("-n", "kruise-system", "get", "deployment", "kruise-controller-manager")
-    assert deployment["spec"]["replicas"] == 3
-    kept = await kubectl("-n", "kruise-system", "get", "secret", "kruise-webhook-certs")
-    assert kept["data"]["ca-cert.pem"] == "Q0E="
+    # and when it is upgraded twice and rolled back, what the manager has put into the Secret stays
+    await kubectl(*FILL_SECRET)
+    steps = [("upgrade", str(CHART), 3), ("upgrade", str(CHART), 4), ("rollback", "1", 2)]
+    for command, target, replicas in steps:
+        await run(command, "kruise", target, manager={"replicas": replicas})
+        deployment = await kubectl("-n", "kruise-system", "get", "deployment", "kruise-controller-manager")
+        assert deployment["spec"]["replicas"] == replicas
+        kept = await kubectl("-n", "kruise-system", "get", "secret", "kruise-webhook-certs")
+        assert kept["data"]["ca-cert.pem"] == "Q0E="
     # and when it is uninstalled (its hook is a Job, which no controller runs here), its kinds go too
     await run("uninstall", "kruise", "--no-hooks")
     left = await kubectl("get", "crds")
     assert [item for item in left["items"] if "deletionTimestamp" not in item["metadata"]] == []
+
+
+ORIGINAL = """
+apiVersion: v1
+kind: Namespace
+metadata:
+  name: kruise-daemon-config
+---
+apiVersion: v1
+kind: Secret
+metadata:
+  name: kruise-webhook-certs
+  namespace: kruise-system
+{{- with lookup "v1" "Secret" "kruise-system" "kruise-webhook-certs" }}
+data:
+{{- range $k, $v := .data }}
+  {{ $k }}: {{ $v }}
+{{- end }}
+{{- end }}
+"""
+"""The namespace and the Secret of OpenKruise's chart, with `installation.createNamespace=false`."""
+
+
+async def test_a_release_of_openkruise_s_chart_keeps_its_certificates_and_its_namespace(
+    program: Path, tmp_path: Path, bare_plane: ControlPlane
+) -> None:
+    """operations case 38"""
+    run = partial(run_helm, Helm(program, home=tmp_path, kubeconfig=bare_plane.kubeconfig))
+    kubectl = partial(run_kubectl, bare_plane)
+
+    async def check() -> None:
+        secret = await kubectl("-n", "kruise-system", "get", "secret", "kruise-webhook-certs")
+        assert secret.get("data") == {"ca-cert.pem": "Q0E="}
+        namespace = await kubectl("get", "namespace", "kruise-daemon-config")
+        assert "deletionTimestamp" not in namespace["metadata"]
+
+    # given a release whose second revision contains the certificates
+    original = tmp_path / "original"
+    (original / "templates").mkdir(parents=True)
+    (original / "Chart.yaml").write_text("apiVersion: v2\nname: kruise\nversion: 1.8.3\n")
+    (original / "templates" / "manager.yaml").write_text(ORIGINAL)
+    await kubectl("create", "namespace", "kruise-system")
+    await run("install", "kruise", str(original))
+    await kubectl(*FILL_SECRET)
+    await run("upgrade", "kruise", str(original))
+    assert "Q0E=" in await run("get", "manifest", "kruise")
+    # when it becomes a release of this chart, when it is upgraded again, and when it is rolled back
+    for replicas in (2, 3):
+        await run(
+            "upgrade",
+            "kruise",
+            str(CHART),
+            installation={"createNamespace": False},
+            manager={"replicas": replicas},
+        )
+        # then
+        await check()
+    await run("rollback", "kruise", "2")
+    await check()
 
 
 MIRROR: Final = "registry.example.com/mirror/openkruise/kruise-manager"

@@ -507,6 +507,22 @@ async def test_a_start_without_configurations_ends_after_its_timeout_with_the_re
         assert "kruise-mutating-webhook-configuration does not exist" in str(error)
 
 
+@pytest.mark.parametrize("bind", ["127.0.0.2", ""])
+async def test_a_replica_checks_its_server_at_the_address_on_which_the_server_listens(
+    tmp_path: Path, bind: str
+) -> None:
+    async with fresh_client() as client:
+        settings = webhook_settings(tmp_path)
+        await everything(client, settings)
+        # when
+        async with running_webhooks(client, settings, bind=bind, port=0) as webhooks:
+            await asyncio.sleep(
+                1.5
+            )  # the first check follows a second after the start of the server at the latest
+            # then
+            assert webhooks.list_problems() == []
+
+
 async def test_later_deleted_configurations_are_waited_for_while_reviews_continue(tmp_path: Path) -> None:
     """admission case 15; pitfall 5"""
     async with fresh_client() as client:

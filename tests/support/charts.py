@@ -7,7 +7,7 @@ The test fails if a template uses another function.
 import copy
 import functools
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,35 +37,59 @@ def _is_at_least(constraint: str, version: str) -> bool:
     return [int(part) for part in version.removeprefix("v").split(".")[:2]] >= [int(part) for part in least]
 
 
+def _dig(*path_default_and_scope: Any) -> Any:
+    """Sprig's dig: the value at a path of keys, or the default."""
+    *path, default, scope = path_default_and_scope
+    for key in path:
+        if key not in scope:
+            return default
+        scope = scope[key]
+    return scope
+
+
+def _look_up(live: Sequence[Values], version: str, kind: str, namespace: str, name: str) -> Values:
+    """Helm's lookup: an object of the cluster; an empty one if it does not exist."""
+    wanted = (version, kind, namespace, name)
+    for doc in live:
+        meta = doc["metadata"]
+        if (doc["apiVersion"], doc["kind"], meta.get("namespace", ""), meta["name"]) == wanted:
+            return doc
+    return {}
+
+
 def render(
     chart: Path,
     *,
     release: str = "kruise",
+    revision: int = 1,
+    live: Sequence[Values] = (),
     kubernetes: str = "v1.37.0",
     **values: Any,
 ) -> list[Any]:
     """All objects of a chart. `values` replace those of values.yaml (mappings are merged), in addition to
-    IMAGE_VALUES."""
+    IMAGE_VALUES. `live`: objects of the cluster. `revision`: number of the release's new revision."""
     result = _merged(yaml_document((chart / "values.yaml").read_text()), {**IMAGE_VALUES, **values})
     about = yaml_document((chart / "Chart.yaml").read_text())
     data = {
         "Values": result,
         "Chart": {"Name": about["name"], "Version": about["version"], "AppVersion": about["appVersion"]},
         "Capabilities": {"KubeVersion": {"Version": kubernetes}},
-        "Release": {"Name": release, "Namespace": "default", "Service": "Helm"},
+        "Release": {"Name": release, "Namespace": "default", "Service": "Helm", "Revision": revision},
     }
     sources = {path.name: path.read_text() for path in sorted((chart / "templates").iterdir())}
     holder: list[Template] = []
-    functions = {
+    functions: dict[str, Callable[..., object]] = {
         "contains": lambda part, text: part in text,
         "default": lambda fallback, value=None: value or fallback,
         "dict": lambda *items: dict(zip(items[::2], items[1::2], strict=True)),
+        "dig": _dig,
         "hasPrefix": lambda prefix, text: text.startswith(prefix),
         "hasSuffix": lambda suffix, text: text.endswith(suffix),
         "include": lambda name, scope: holder[0].render_template(name, data=scope),
         "fail": _fail,
         "int": int,
         "list": lambda *items: list(items),
+        "lookup": functools.partial(_look_up, live),
         "join": lambda between, texts: between.join(texts),
         "nindent": lambda width, text: "\n" + "\n".join(" " * width + line for line in text.splitlines()),
         "regexMatch": lambda pattern, text: re.search(pattern, text) is not None,

@@ -104,7 +104,7 @@ async def running_webhooks(
     **options: Any,
 ) -> AsyncIterator[Webhooks]:
     """Run one replica's webhooks; with `wait`, return when they are ready."""
-    webhooks = Webhooks(client, settings=settings, bind=LOOPBACK, clock=clock, rng=rng, **options)
+    webhooks = Webhooks(client, settings=settings, clock=clock, rng=rng, **{"bind": LOOPBACK, **options})
     running = asyncio.create_task(webhooks.run())
     try:
         if wait:

@@ -168,6 +168,25 @@ def test_external_certificates_need_no_secret_and_no_right_to_write_it(text: str
     assert {verb for rule in rules for verb in rule["verbs"]} == {"get", "list", "watch"}
     configuration = result["MutatingWebhookConfiguration", "kruise-mutating-webhook-configuration"]
     assert configuration["metadata"]["annotations"]["a"] == "b"
+    # and the program that injects certificates also finds each CRD with a conversion webhook
+    crds = [doc for (kind, _), doc in result.items() if kind == "CustomResourceDefinition"]
+    annotated = [doc for doc in crds if doc["metadata"].get("annotations") == {"a": "b"}]
+    assert annotated == [
+        doc for doc in crds if doc["spec"].get("conversion", {}).get("strategy") == "Webhook"
+    ]
+    assert annotated
+
+
+def test_the_manager_creates_the_secret_with_all_alpha_gates_but_own_certificates() -> None:
+    # given: OpenKruise's chart has no Secret with these gates. With one in this chart, Helm would find the Secret that
+    # OpenKruise's manager has created, and would reject the upgrade.
+    result = by_name(render(CHART, featureGates="AllAlpha=true,EnableExternalCerts=false"))
+    assert ("Secret", "kruise-webhook-certs") not in result
+    # then
+    role = Authorizer(
+        [result["Role", "kruise-webhook-role"], result["RoleBinding", "kruise-webhook-rolebinding"]]
+    )
+    assert role.allows("create", "", "secrets", namespace="kruise-system")
 
 
 @pytest.mark.parametrize(
@@ -175,6 +194,7 @@ def test_external_certificates_need_no_secret_and_no_right_to_write_it(text: str
     [
         "ResourceDistributionGate=true,ResourcesDeletionProtection=true,DeletionProtectionForCRDCascadingGate=true",
         "AllBeta=true,AllAlpha=true",
+        "AllAlpha=true,EnableExternalCerts=false",
     ],
 )
 def test_a_gate_adds_the_rights_that_it_needs(text: str) -> None:
@@ -197,16 +217,60 @@ def test_the_chart_contains_nothing_that_the_manager_writes() -> None:
     documents = render(CHART)
     assert "data" not in by_name(documents)["Secret", "kruise-webhook-certs"]
     assert "caBundle" not in str(documents)
-    # and no template reads the cluster, so no manifest gets these values when Helm upgrades
+    # and no other template reads the cluster, so no manifest gets these values when Helm upgrades
     templates = sorted((CHART / "templates").iterdir())
-    assert [path.name for path in templates if re.search(r"\blookup\b", path.read_text())] == []
+    assert [path.name for path in templates if re.search(r"\blookup\b", path.read_text())] == ["manager.yaml"]
+
+
+@pytest.mark.parametrize("revision", [1, 2, 3, 9])
+def test_no_revision_of_a_release_of_this_chart_has_the_content_of_the_secret(revision: int) -> None:
+    """operations case 38"""
+    # given
+    created = by_name(render(CHART))["Secret", "kruise-webhook-certs"]
+    live = {**created, "data": {"ca-cert.pem": "Q0E="}}
+    # when
+    upgraded = render(CHART, revision=revision, live=[live])
+    # then
+    assert by_name(upgraded)["Secret", "kruise-webhook-certs"] == created
+
+
+@pytest.mark.parametrize(("revision", "has_content"), [(2, False), (3, True), (4, True)])
+def test_a_release_has_the_content_of_the_secret_if_the_last_revision_of_openkruise_s_chart_has_it(
+    revision: int, has_content: bool
+) -> None:
+    """operations case 38. OpenKruise's chart has the content in each revision except the first."""
+    # given
+    meta = {"name": "kruise-webhook-certs", "namespace": "kruise-system"}
+    live = {"apiVersion": "v1", "kind": "Secret", "metadata": meta, "data": {"ca-cert.pem": "Q0E="}}
+    # when
+    secret = by_name(render(CHART, revision=revision, live=[live]))["Secret", "kruise-webhook-certs"]
+    # then
+    assert secret.get("data") == (live["data"] if has_content else None)
+    # and the revisions after it do the same
+    again = {**live, "metadata": secret["metadata"]}
+    following = by_name(render(CHART, revision=revision + 1, live=[again]))["Secret", "kruise-webhook-certs"]
+    assert following == secret
 
 
 def test_crds_and_namespace_can_be_left_to_other_programs() -> None:
-    kinds = {
-        doc["kind"] for doc in render(CHART, crds={"managed": False}, installation={"createNamespace": False})
-    }
-    assert not kinds & {"CustomResourceDefinition", "Namespace"}
+    rendered = by_name(render(CHART, crds={"managed": False}, installation={"createNamespace": False}))
+    assert "CustomResourceDefinition" not in {kind for kind, _ in rendered}
+    # then only the namespace stays that the role of the agents needs; Helm deletes a namespace that a new release omits
+    assert [name for kind, name in rendered if kind == "Namespace"] == ["kruise-daemon-config"]
+    printed = by_name(build_manifests(Installation(has_crds=False, create_namespace=False)))
+    assert printed.keys() <= rendered.keys()
+
+
+def test_the_budget_can_be_left_to_another_budget() -> None:
+    # given
+    budget = ("PodDisruptionBudget", "kruise-controller-manager")
+    assert budget in by_name(render(CHART))
+    # when
+    rendered = by_name(render(CHART, manager={"podDisruptionBudget": {"enabled": False}}))
+    printed = by_name(build_manifests(Installation(has_disruption_budget=False)))
+    # then
+    assert budget not in rendered
+    assert budget not in printed
 
 
 def test_the_timeout_of_all_webhooks_is_a_value() -> None:
@@ -309,7 +373,7 @@ def test_no_agent_is_rendered_without_the_gate() -> None:
 
 
 def test_argo_cd_is_configured_for_the_kinds_when_the_values_enable_it() -> None:
-    values = {"argocd": {"enabled": True, "namespace": "gitops", "configMap": "cm"}}
+    values: dict[str, Any] = {"argocd": {"enabled": True, "namespace": "gitops", "configMap": "cm"}}
     rendered = by_name(render(CHART, **values))
     assert ("ConfigMap", "argocd-cm") not in by_name(render(CHART))
     result = rendered["ConfigMap", "cm"]

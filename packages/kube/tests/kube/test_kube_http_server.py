@@ -1,6 +1,7 @@
 """The HTTP server: requests on one connection, and the limits of a connection. Plain TCP, no API server."""
 
 import asyncio
+import socket
 import time
 import tracemalloc
 from collections.abc import AsyncIterator, Mapping
@@ -107,6 +108,44 @@ async def talking(app: Echo | None = None, **limits: float) -> AsyncIterator[Tal
         yield Talk(server, reader, writer)
     finally:
         writer.transport.abort()
+        await server.stop()
+
+
+class PeerNames(Echo):
+    """Answers with the client's address."""
+
+    async def answer(self, request: WireRequest) -> Response:
+        return Response(200, {}, request.peer.encode())
+
+
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="the machine has no IPv6")
+@pytest.mark.parametrize("host", ["", "0.0.0.0", "::"])
+async def test_a_server_on_all_interfaces_answers_clients_with_ipv4_and_ipv6(host: str) -> None:
+    # given
+    server = HttpServer(PeerNames(), limits=HttpLimits(stop_s=0.1))
+    port = await server.start(host, 0, tls=None)
+    try:
+        for address in ("127.0.0.1", "::1"):
+            # when
+            reader, writer = await asyncio.open_connection(address, port)
+            talk = Talk(server, reader, writer)
+            talk.send("GET / HTTP/1.1\nHost: x\n\n")
+            # then
+            assert (await talk.answer())[2].decode() == address
+            writer.transport.abort()
+    finally:
+        await server.stop()
+
+
+async def test_a_server_on_one_address_answers_at_no_other_address() -> None:
+    # given
+    server = HttpServer(Echo(), limits=HttpLimits(stop_s=0.1))
+    port = await server.start("127.0.0.2", 0, tls=None)
+    try:
+        # when, then
+        with pytest.raises(ConnectionRefusedError):
+            await asyncio.open_connection("127.0.0.1", port)
+    finally:
         await server.stop()
 
 

@@ -26,6 +26,7 @@ def format_for(documents: list[Document], wanted: Installation) -> str:
         find_one(documents, "Deployment", "kruise-controller-manager"),
         find_one(documents, "DaemonSet", "kruise-daemon") if "DaemonSet" in names else None,
         namespace=wanted.namespace,
+        has_budget="PodDisruptionBudget" in names,
         layout=wanted.layout,
         minor=wanted.minor,
     )
@@ -49,6 +50,8 @@ IMAGES: dict[str, Any] = {
         {**IMAGES, "feature_gates": "KruiseDaemon=false"},
         {**IMAGES, "socket_location": "/run/k3s", "socket_file": "containerd/containerd.sock"},
         {**IMAGES, "webhook_port": 9443, "client_authority": "api-server-clients"},
+        {**IMAGES, "replicas": 1},
+        {**IMAGES, "has_disruption_budget": False},
         {**IMAGES, "layout": "v1alpha1", "minor": "1.29"},
     ],
     ids=lambda options: "-".join(sorted(options.keys() - IMAGES.keys())) or str(options["image"])[:8],

@@ -192,6 +192,13 @@ def test_the_install_command_prints_the_requested_settings() -> None:
     assert container(documents)["image"] == f"pykruise/kruise-manager:v{__version__}"
     assert "--feature-gates=CloneSetShortHash=true" in container(documents)["args"]
     assert "&id" not in done.stdout
+    assert one(documents, "PodDisruptionBudget", "kruise-controller-manager")
+
+
+def test_the_install_command_can_leave_the_budget_out() -> None:
+    done = pykruise("install", "--no-disruption-budget")
+    assert done.returncode == 0, done.stderr
+    assert "PodDisruptionBudget" not in {doc["kind"] for doc in yaml_documents(done.stdout)}
 
 
 def test_the_command_refuses_wrong_gates() -> None:

@@ -138,6 +138,32 @@ def test_resource_distributions_are_for_admins() -> None:
     documents = build_aggregated_roles()
     edit = Authorizer([named(documents, "ClusterRole", "aggregate-kruise-edit")])
     assert not edit.allows("patch", "apps.kruise.io", "resourcedistributions")
+    # and others cannot read them either, because they can contain Secrets
+    view = Authorizer([named(documents, "ClusterRole", "aggregate-kruise-view")])
+    assert not view.allows("get", "apps.kruise.io", "resourcedistributions")
+    admin = Authorizer([named(documents, "ClusterRole", "aggregate-kruise-admin")])
+    assert admin.allows("patch", "apps.kruise.io", "resourcedistributions")
+    assert admin.allows("get", "apps.kruise.io", "resourcedistributions/status")
+    assert not admin.allows("patch", "apps.kruise.io", "resourcedistributions/status")
+
+
+@pytest.mark.parametrize("plural", ["sidecarsets", "nodeimages", "nodepodprobes"])
+def test_viewers_of_the_whole_cluster_read_its_kinds_and_an_administrator_binds_the_role_to_write_them(
+    plural: str,
+) -> None:
+    """operations case 41"""
+    # given
+    documents = build_aggregated_roles()
+    view, edit = (
+        Authorizer([named(documents, "ClusterRole", f"aggregate-kruise-{role}")]) for role in ("view", "edit")
+    )
+    # then
+    assert view.allows("list", "apps.kruise.io", plural)
+    assert view.allows("get", "apps.kruise.io", f"{plural}/status")
+    assert not edit.allows("patch", "apps.kruise.io", plural)
+    by_hand = named(documents, "ClusterRole", f"kruise-{plural}-editor")
+    assert "labels" not in by_hand["metadata"]
+    assert Authorizer([by_hand]).allows("patch", "apps.kruise.io", plural)
 
 
 # ── rights that kinds lend ───────────────────────────────────────────────────

@@ -38,7 +38,7 @@ from pykruise.kube.clock import read_system_clock
 from pykruise.kube.config.connection import Connection
 from pykruise.kube.config.kubeconfig import load
 from pykruise.kube.errors import KubeError
-from pykruise.kube.http.server import HttpServer
+from pykruise.kube.http.server import HttpServer, find_local_host
 from pykruise.kube.http.transport import HttpTransport
 from pykruise.kube.program.process import stop_on_signals
 from pykruise.kube.version import __version__
@@ -174,7 +174,8 @@ async def serve_dashboard(connection: Connection, options: DashboardOptions) -> 
         port = await http.start(options.address, options.port, tls=tls)
         stack.push_async_callback(http.stop, grace_s=_STOP_S)
         server.guard = Guard(_list_allowed_hosts(port, options))
-        shown = "127.0.0.1" if options.address in ("", "0.0.0.0") else options.address
+        host = find_local_host(options.address)
+        shown = f"[{host}]" if ":" in host else host
         scheme = "https" if tls is not None else "http"
         yield Dashboard(
             port=port,

@@ -190,9 +190,7 @@ def _own_namespace() -> str:
 async def _webhooks_served(webhooks: Sequence[ReviewRule], settings: Settings) -> AsyncIterator[None]:
     """Serve webhooks in each replica, whether it leads or not. A renewed certificate is used within a minute."""
     bind = settings.webhook_bind_address or Address("", 9443)
-    server = WebhookServer(
-        review_paths(ReviewDispatcher(webhooks)), host=bind.host or "0.0.0.0", port=bind.port
-    )
+    server = WebhookServer(review_paths(ReviewDispatcher(webhooks)), host=bind.host, port=bind.port)
     folder = Path(settings.webhook_cert_dir)
     server.load_certificate(folder / "tls.crt", folder / "tls.key")
     await server.start()

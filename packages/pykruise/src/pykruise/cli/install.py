@@ -53,6 +53,7 @@ def install_text(
     egress_to: tuple[str, ...] = (),
     client_authority: str = "",
     has_crds: bool = True,
+    has_disruption_budget: bool = True,
     stored_version: str = HUB_STORED,
     minor: str = NEWEST_MINOR,
 ) -> str:
@@ -95,6 +96,7 @@ def install_text(
         egress_to=egress_to,
         client_authority=client_authority,
         has_crds=has_crds,
+        has_disruption_budget=has_disruption_budget,
         layout=stored_version,
         minor=minor,
     )

@@ -68,11 +68,14 @@ class Installation(msgspec.Struct, frozen=True, kw_only=True):
 
     namespace: str = "kruise-system"
     create_namespace: bool = True
+    """Whether the manager's namespace is included. The namespace for copied pull secrets always is."""
     has_crds: bool = True
     """Whether CRDs are included. False: the cluster's CRDs are not changed."""
     layout: str = HUB_STORED
     """The version in which the CRDs store objects (`find_stored_version` in kinds)."""
     replicas: int = 2
+    has_disruption_budget: bool = True
+    """Whether several replicas get a PodDisruptionBudget. False: another PodDisruptionBudget covers the managers."""
     image: str = IMAGE
     daemon_image: str = DAEMON_IMAGE
     """Image of the agents on nodes."""
@@ -123,7 +126,8 @@ def build_manifests(wanted: Installation) -> list[Document]:
     # write; otherwise a second apply would fail.
     conversion = build_webhook_conversion(service=(wanted.namespace, SERVICE), url=endpoint.base_url)
     return [
-        *([_build_namespace(wanted), build_secrets_namespace()] if wanted.create_namespace else []),
+        *([_build_namespace(wanted)] if wanted.create_namespace else []),
+        build_secrets_namespace(),
         *(build_crds(conversion, layout=wanted.layout) if wanted.has_crds else []),
         {
             "apiVersion": "v1",
@@ -149,7 +153,7 @@ def build_workload(wanted: Installation) -> list[Document]:
     return [
         _build_service(wanted),
         _build_deployment(wanted),
-        *([_build_disruption_budget(wanted)] if wanted.replicas > 1 else []),
+        *([_build_disruption_budget(wanted)] if wanted.has_disruption_budget and wanted.replicas > 1 else []),
         *(
             [_build_network_policy(wanted)]
             if wanted.api_servers or wanted.metrics_from or wanted.egress_to

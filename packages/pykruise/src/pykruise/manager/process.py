@@ -191,8 +191,7 @@ def _make_webhooks(client: Client, settings: ManagerSettings, rng: random.Random
     bind = settings.webhook.bind
     if bind is None:
         return Webhooks(client, settings=settings, rng=rng, certificate_work=work)
-    host = bind.host or "0.0.0.0"
-    return Webhooks(client, settings=settings, bind=host, port=bind.port, rng=rng, certificate_work=work)
+    return Webhooks(client, settings=settings, bind=bind.host, port=bind.port, rng=rng, certificate_work=work)
 
 
 def _build_servers(

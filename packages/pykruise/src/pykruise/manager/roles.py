@@ -205,17 +205,23 @@ permission to write the kind (is_for_editors).
 def build_aggregated_roles() -> list[Document]:
     """Return rules that OpenKruise's kinds add to Kubernetes' own roles view, edit and admin. If users with the role
     edit would get further permissions through objects of a kind, the kind has a separate role, which an administrator
-    must bind.
+    must bind. A ResourceDistribution can contain a Secret, so only admins may read it.
     """
     all_crds = {kind.resource: crd for kind, crd in _with_crds()}
-    namespaced = {resource: crd for resource, crd in all_crds.items() if crd["spec"]["scope"] == "Namespaced"}
+    for_admin = {
+        resource: crd for resource, crd in all_crds.items() if resource.plural == "resourcedistributions"
+    }
+    others = {resource: crd for resource, crd in all_crds.items() if resource not in for_admin}
     for_edit = {kind.resource for kind, _ in _with_crds() if is_for_editors(kind)}
-    wide = [crd for crd in all_crds.values() if crd["spec"]["names"]["plural"] == "resourcedistributions"]
     read, write = ("get", "list", "watch"), ("create", "delete", "deletecollection", "patch", "update")
-    view = [right for crd in namespaced.values() for right in _on_crd(crd, read, ("status", "scale"))]
-    writing = {resource: _on_crd(crd, write, ("scale",)) for resource, crd in namespaced.items()}
+    view = [right for crd in others.values() for right in _on_crd(crd, read, ("status", "scale"))]
+    writing = {resource: _on_crd(crd, write, ("scale",)) for resource, crd in others.items()}
     edit = [right for resource, rights in writing.items() if resource in for_edit for right in rights]
-    admin = [right for crd in wide for right in _on_crd(crd, (*read, *write), ())]
+    admin = [
+        right
+        for crd in for_admin.values()
+        for right in (*_on_crd(crd, read, ("status",)), *_on_crd(crd, write, ()))
+    ]
     aggregated = (
         ("view", ("view", "edit", "admin"), view),
         ("edit", ("edit", "admin"), edit),

@@ -46,6 +46,7 @@ from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Clock, read_system_clock
 from pykruise.kube.errors import ConflictError, KubeError
 from pykruise.kube.http.heads import format_request_head
+from pykruise.kube.http.server import find_local_host
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, SECRETS
 from pykruise.kube.webhooks.server import PostPath, WebhookLimits, WebhookServer, review_paths
 from pykruise.manager.review_service import ReviewService
@@ -94,10 +95,10 @@ def endpoint_of(settings: ManagerSettings) -> Endpoint:
 class Webhooks:
     """The webhooks as a component of a manager (manager/components.py).
 
-    `client` must be able to write without leading. `bind` and `port`: the server's address; without `port`, the server
-    listens on the port that API servers call; with `port`, another program forwards requests to it. `over` can wrap the
-    reviewers. `quiet_s`, `settle_s`: see admission/webhook_plan.py and webhook_sync.py. `certificate_work`: examines
-    and renews certificates; None: in this process.
+    `client` must be able to write without leading. `bind` and `port`: the server's address; an empty `bind` means all
+    interfaces; without `port`, the server listens on the port that API servers call; with `port`, another program
+    forwards requests to it. `over` can wrap the reviewers. `quiet_s`, `settle_s`: see admission/webhook_plan.py and
+    webhook_sync.py. `certificate_work`: examines and renews certificates; None: in this process.
     """
 
     name = "webhook-ready"
@@ -107,7 +108,7 @@ class Webhooks:
         client: Client,
         *,
         settings: ManagerSettings | None = None,
-        bind: str = "0.0.0.0",
+        bind: str = "",
         port: int | None = None,
         limits: WebhookLimits | None = None,
         clock: Clock = read_system_clock,
@@ -139,6 +140,7 @@ class Webhooks:
             over=over,
         )
         self._converting = ConversionProcess()
+        self._local_host = find_local_host(bind)
         self.server = WebhookServer(
             self._build_paths(),
             host=bind,
@@ -357,7 +359,9 @@ class Webhooks:
             context = ssl.create_default_context(cadata=certificates.authority.decode())
             context.check_hostname = False  # this request uses another address than API servers do
             async with asyncio.timeout(CHECK_S):
-                reader, writer = await asyncio.open_connection("127.0.0.1", self.server.port, ssl=context)
+                reader, writer = await asyncio.open_connection(
+                    self._local_host, self.server.port, ssl=context
+                )
                 try:
                     writer.write(
                         format_request_head(

@@ -25,7 +25,7 @@ from pykruise.kube.http.fairness import ServerRoom
 from pykruise.kube.http.server_connection import RECEIVE, ServerConnection, ServerState
 from pykruise.kube.http.turns import Turns
 
-__all__ = ["HttpServer"]
+__all__ = ["HttpServer", "find_local_host"]
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -42,6 +42,15 @@ _NO_FILES_S: Final = 0.1
 """Seconds until the next accept when no more files can be opened."""
 _LATE_S: Final = 0.5
 """A check that runs this much too late closes no connection: data that arrived in time may not have been read yet."""
+_ALL_INTERFACES: Final = frozenset(("", "0.0.0.0", "::"))
+"""Hosts that mean all interfaces. Each of them means IPv4 and IPv6, as in Go."""
+_MAPPED: Final = "::ffff:"
+"""Prefix of an IPv4 address that the kernel reports as an IPv6 address."""
+
+
+def find_local_host(host: str) -> str:
+    """Return the host at which programs on the same machine reach a server that listens at `host`."""
+    return "127.0.0.1" if host in _ALL_INTERFACES else host
 
 
 class HttpServer:
@@ -67,8 +76,8 @@ class HttpServer:
         return self._state.room
 
     async def start(self, host: str, port: int, *, tls: Callable[[], ssl.SSLContext] | None) -> int:
-        """Listen; returns the port. `tls` is called for each connection; an empty host: all interfaces. Raises
-        OSError.
+        """Listen; returns the port. `tls` is called for each connection. An empty host, `0.0.0.0` and `::` mean all
+        interfaces, with IPv4 and IPv6. Raises OSError.
         """
         self._state.is_stopping = self._state.is_retiring = False
         self._tls = tls
@@ -99,7 +108,7 @@ class HttpServer:
                 asyncio.get_running_loop().call_later(_NO_FILES_S, self._accept_from, listener)
                 return
             sock.setblocking(False)
-            peer = address[0]
+            peer = address[0].removeprefix(_MAPPED)
             connection = ServerConnection(self._state, sock, peer)
             if not self._state.room.enter(connection, peer, evict=ServerConnection.abort):
                 sock.close()
@@ -176,13 +185,9 @@ class HttpServer:
 
 async def _open_listeners(host: str, port: int) -> list[socket.socket]:
     """Return sockets that listen at every address of a host."""
-    server = await asyncio.get_running_loop().create_server(
-        asyncio.Protocol, host or None, port, start_serving=False
+    sockets = (
+        [_bind_all_interfaces(port)] if host in _ALL_INTERFACES else await _bind_addresses_of(host, port)
     )
-    try:
-        sockets = [socket.socket(fileno=os.dup(item.fileno())) for item in server.sockets]
-    finally:
-        server.close()
     try:
         for sock in sockets:
             sock.setblocking(False)
@@ -195,3 +200,19 @@ async def _open_listeners(host: str, port: int) -> list[socket.socket]:
             sock.close()
         raise
     return sockets
+
+
+def _bind_all_interfaces(port: int) -> socket.socket:
+    """Return one socket for all interfaces. Two sockets would get different ports for port 0."""
+    if socket.has_dualstack_ipv6():
+        return socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True)
+    return socket.create_server(("", port))
+
+
+async def _bind_addresses_of(host: str, port: int) -> list[socket.socket]:
+    """Return a socket for each address of a host."""
+    server = await asyncio.get_running_loop().create_server(asyncio.Protocol, host, port, start_serving=False)
+    try:
+        return [socket.socket(fileno=os.dup(item.fileno())) for item in server.sockets]
+    finally:
+        server.close()

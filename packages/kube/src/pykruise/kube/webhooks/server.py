@@ -133,14 +133,15 @@ class WebhookServer:
     """Serves `paths` over TLS. Call `load_certificate` before `start`, and again for each new certificate.
 
     `client_authority`: a file with certificates (PEM). Then only clients with a certificate of these CAs get responses
-    to reviews. A changed file applies from the next connection. `meter`: measures the requests.
+    to reviews. A changed file applies from the next connection. `meter`: measures the requests. `host`: by default all
+    interfaces, with IPv4 and IPv6.
     """
 
     def __init__(
         self,
         paths: Mapping[str, PostPath],
         *,
-        host: str = "0.0.0.0",
+        host: str = "",
         port: int = 9876,
         limits: WebhookLimits | None = None,
         client_authority: Path | None = None,

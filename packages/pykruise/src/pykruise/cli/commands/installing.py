@@ -100,6 +100,12 @@ from pykruise.cli.errors import CommandError, CommandLineError
     default=True,
     help="Print the CRDs, too; with --no-crds, the CRDs in the cluster stay unchanged.",
 )
+@click.option(
+    "--disruption-budget/--no-disruption-budget",
+    "has_disruption_budget",
+    default=True,
+    help="Print a PodDisruptionBudget of the managers, too; leave it out if another one covers them.",
+)
 @options.stored_version
 @options.cluster_minor
 def install(
@@ -120,6 +126,7 @@ def install(
     egress_to: tuple[str, ...],
     client_authority: str,
     has_crds: bool,
+    has_disruption_budget: bool,
     stored_version: str,
     kubernetes: str,
 ) -> None:
@@ -146,6 +153,7 @@ def install(
             egress_to=egress_to,
             client_authority=client_authority,
             has_crds=has_crds,
+            has_disruption_budget=has_disruption_budget,
             stored_version=stored_version,
             minor=kubernetes,
         )

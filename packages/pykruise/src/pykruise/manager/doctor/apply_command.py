@@ -10,12 +10,14 @@ import shlex
 from collections.abc import Iterator
 from typing import Any, Final
 
+import msgspec
+
 from pykruise.kinds import HUB_STORED, RELEASED_STORED, find_stored_version, list_kinds
 from pykruise.kinds.gates import GateError
 from pykruise.kube.documents import Document, annotations_of, get_path, labels_of
 from pykruise.kube.errors import KubeError
 from pykruise.kube.program.flags import FlagError, read_texts
-from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, DAEMON_SETS
+from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, DAEMON_SETS, POD_DISRUPTION_BUDGETS
 from pykruise.kube.schemas.releases import MINORS, minor_of
 from pykruise.kube.version import REGISTRY
 from pykruise.manager.daemon import DAEMON, has_admission_policies
@@ -23,6 +25,7 @@ from pykruise.manager.doctor.live import APPLY, Live, find_manager_container, li
 from pykruise.manager.flags import list_all_flags
 from pykruise.manager.install import (
     DAEMON_NAME,
+    MANAGER,
     MANAGER_NAME,
     RUNS_IN,
     Installation,
@@ -43,6 +46,7 @@ async def find_apply_command(live: Live) -> str:
     try:
         deployment = await live.read_deployment()
         daemon_set = await live.get(DAEMON_SETS, live.namespace, DAEMON)
+        budget = await live.get(POD_DISRUPTION_BUDGETS, live.namespace, MANAGER)
         layouts = await _read_layouts(live)
         minor = minor_of(await live.read_path("/version"))
     except KubeError:
@@ -52,7 +56,12 @@ async def find_apply_command(live: Live) -> str:
     layout = next(iter(layouts), _DEFAULTS.layout)
     try:
         return format_apply_command(
-            deployment, daemon_set, namespace=live.namespace, layout=layout, minor=minor
+            deployment,
+            daemon_set,
+            namespace=live.namespace,
+            has_budget=budget is not None,
+            layout=layout,
+            minor=minor,
         )
     except (FlagError, GateError):
         return APPLY
@@ -77,16 +86,28 @@ async def _read_layouts(live: Live) -> set[str]:
 
 
 def format_apply_command(
-    deployment: Document, daemon_set: Document | None, *, namespace: str, layout: str, minor: str
+    deployment: Document,
+    daemon_set: Document | None,
+    *,
+    namespace: str,
+    has_budget: bool,
+    layout: str,
+    minor: str,
 ) -> str:
-    """Return the command for an installation with this Deployment and DaemonSet. `layout`: value of --stored-version
-    that its CRDs have. `minor`: version of the cluster's Kubernetes. Raises FlagError or GateError. Pure.
+    """Return the command for an installation with this Deployment and DaemonSet. `has_budget`: whether it has its
+    PodDisruptionBudget. `layout`: value of --stored-version that its CRDs have. `minor`: version of the cluster's
+    Kubernetes. Raises FlagError or GateError. Pure.
     """
     if _OPENKRUISE in str(find_manager_container(deployment).get("image")):
         return APPLY
     if helm := _format_helm_command(deployment):
         return helm
-    wanted = _read_installation(deployment, daemon_set, namespace=namespace, layout=layout, minor=minor)
+    wanted = msgspec.structs.replace(
+        _read_installation(deployment, daemon_set, namespace=namespace),
+        has_disruption_budget=has_budget,
+        layout=layout,
+        minor=minor,
+    )
     command = shlex.join(["pykruise", "install", *_list_options(wanted)])
     replacement = find_replacement(build_manifests(wanted))
     assert replacement is not None
@@ -112,9 +133,7 @@ def _format_helm_command(deployment: Document) -> str:
     return f"{shlex.join(command)}, where CHART is pykruise's chart"
 
 
-def _read_installation(
-    deployment: Document, daemon_set: Document | None, *, namespace: str, layout: str, minor: str
-) -> Installation:
+def _read_installation(deployment: Document, daemon_set: Document | None, *, namespace: str) -> Installation:
     container = find_manager_container(deployment)
     settings = read_settings(deployment, namespace)
     given = read_texts(list_arguments(container), {flag.name: flag for flag in list_all_flags()})
@@ -123,7 +142,6 @@ def _read_installation(
     return Installation(
         namespace=namespace,
         has_crds=False,  # the comparison does not need them
-        layout=layout,
         replicas=get_path(deployment, "spec", "replicas", default=1) or _DEFAULTS.replicas,
         image=str(container.get("image")),
         daemon_image=next((agent["image"] for agent in agents if agent.get("image")), ""),
@@ -142,7 +160,6 @@ def _read_installation(
             ),
             "",
         ),
-        minor=minor,
     )
 
 
@@ -164,6 +181,8 @@ def _list_options(wanted: Installation) -> Iterator[str]:
     for name, (value, default) in options.items():
         if value != default:
             yield f"{name}={value}"
+    if wanted.replicas > 1 and not wanted.has_disruption_budget:
+        yield "--no-disruption-budget"
     if wanted.minor in MINORS and not has_admission_policies(wanted.minor):
         yield f"--kubernetes={wanted.minor}"
 
