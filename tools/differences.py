@@ -1172,7 +1172,8 @@ _AGENT: Final = _differences_of(
     (
         "the nodes' `/var/run` is mounted",
         "only its folders `containerd` and `crio` are mounted; `--socket-location` (chart: `daemon.socketLocation`) "
-        "names the folder of another socket, such as that of cri-dockerd or `/var/run/containerd.sock`",
+        "names the folder of another socket, such as that of cri-dockerd or `/var/run/containerd.sock`. With "
+        "`--socket-file` (chart: `daemon.socketFile`) and no folder, `/var/run` is mounted",
         "the agent does not see the files of other programs on the node",
     ),
     (

@@ -51,7 +51,10 @@ LEFT_OUT: Final = {
         "kubectl apply -f crd.yaml && python page_operator.py",
         "make bench-kopf N=10000 CHANGES=1000 ROUNDS=2",
     ],
-    "migration.md": ["pykruise storage show"],
+    "migration.md": [
+        "helm upgrade kruise charts/pykruise --reset-then-reuse-values \\",
+        "pykruise storage show",
+    ],
     "planted-bugs.md": ["cd examples/planted_bugs && python -m pytest"],
     "progressive-delivery.md": ["apiVersion: rollouts.kruise.io/v1beta1"],
     "releasing.md": [

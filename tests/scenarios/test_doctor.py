@@ -527,7 +527,76 @@ async def test_a_fault_is_named_with_its_fix(
     assert fix in named[0].fix
 
 
+async def test_a_remedy_has_the_options_of_the_installation(patient: Patient) -> None:
+    """Other options would change the installation: here, they would switch the gate off."""
+    # given
+    await gates(patient, "CloneSetShortHash=true")
+    await no_service(patient)
+    # when
+    faults = said(await patient.examine(), FindingLevel.FAULT)
+    # then
+    [line] = [line for line in faults if "there is no Service" in line]
+    assert line.endswith(
+        " — fix: pykruise install --registry=pykruise --feature-gates=CloneSetShortHash=true --no-disruption-budget"
+        " | kubectl apply --server-side -f -"
+    )
+
+
 # ── what is no fault ─────────────────────────────────────────────────────────
+
+
+async def test_an_installation_with_other_names_has_no_fault(patient: Patient) -> None:
+    """The Lease and the Service have the names of the manager's flags and environment, and another container comes
+    before the manager's.
+    """
+    # given
+    patient.authorizer = Authorizer(build_roles(Gates.of(ImagePullJobGate=True), namespace=SYSTEM))
+    deployment = decode(await patient.client.get(DEPLOYMENTS, SYSTEM, "kruise-controller-manager"))
+    pod_spec = deployment["spec"]["template"]["spec"]
+    manager = pod_spec["containers"][0]
+    manager["args"] += ["--leader-election-id=mine", "--leader-election-namespace=default"]
+    manager["env"].append({"name": "SERVICE_NAME", "value": "mine"})
+    proxy = {"name": "proxy", "image": "proxy:1", "args": ["--secure-listen-address=:8443"]}
+    pod_spec["containers"] = [proxy, manager]
+    await patient.client.update(DEPLOYMENTS, SYSTEM, "kruise-controller-manager", deployment)
+    lease = await patient.place.get(LEASES, "kruise-manager", namespace=SYSTEM)
+    await patient.place.create(
+        LEASES, {"metadata": {"name": "mine"}, "spec": lease["spec"]}, namespace="default"
+    )
+    await never_led(patient)
+    service = await patient.place.get(SERVICES, "kruise-webhook-service", namespace=SYSTEM)
+    copied = {name: service["spec"][name] for name in ("ports", "selector")}
+    await patient.place.create(SERVICES, {"metadata": {"name": "mine"}, "spec": copied}, namespace=SYSTEM)
+
+    def edit(entry: Document) -> None:
+        entry["clientConfig"]["service"]["name"] = "mine"
+
+    for resource, name in ((MUTATING, MUTATING_NAME), (VALIDATING, VALIDATING_NAME)):
+        await patient.entries(resource, name, edit)
+    for raw in (await patient.client.list(CUSTOM_RESOURCE_DEFINITIONS)).items:
+        crd = decode(raw)
+        if "webhook" in crd["spec"].get("conversion", {}):
+            patch = {"spec": {"conversion": {"webhook": {"clientConfig": {"service": {"name": "mine"}}}}}}
+            await patient.change(CUSTOM_RESOURCE_DEFINITIONS, crd["metadata"]["name"], patch)
+    await asyncio.sleep(30.0)
+    # when
+    faults = said(await patient.examine(), FindingLevel.FAULT)
+    # then only the certificate, which is for the Service of the other name
+    assert [line.split()[1] for line in faults] == ["certificate:"]
+
+
+async def test_a_manager_without_leader_election_needs_no_lease(patient: Patient) -> None:
+    # given
+    deployment = decode(await patient.client.get(DEPLOYMENTS, SYSTEM, "kruise-controller-manager"))
+    deployment["spec"]["template"]["spec"]["containers"][0]["args"][0] = "--enable-leader-election=false"
+    await patient.client.update(DEPLOYMENTS, SYSTEM, "kruise-controller-manager", deployment)
+    await never_led(patient)
+    # when
+    findings = [finding for finding in await patient.examine() if finding.check == "lease"]
+    # then
+    assert [finding.format_line() for finding in findings] == [
+        "ok       lease: the manager needs no Lease (--enable-leader-election=false)"
+    ]
 
 
 @pytest.mark.parametrize("minor", MINORS)

@@ -1,21 +1,28 @@
-"""The chart in Helm's own hands: rendered as the tests' renderer does it, installed, upgraded, uninstalled."""
+"""The chart in Helm's own hands: rendered as the tests' renderer does it, installed, upgraded, uninstalled, and as the
+upgrade of a release of OpenKruise's chart.
+"""
 
 import asyncio
 import json
 import os
+import shlex
 import shutil
+import subprocess
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
 from pykruise.kube.schemas.releases import NEWEST_MINOR
+from pykruise.kube.version import __version__
 from pykruise.manager.install import Installation, build_manifests
 from support.charts import render
 from support.control_plane import running_plane
 from support.helm import Helm, build
+from support.openkruise_chart import write_openkruise_chart
+from support.pages import ROOT, read_page
 from support.yaml_documents import yaml_documents
 from testbed.control_plane import ControlPlane
 
@@ -25,7 +32,7 @@ pytestmark = [
     pytest.mark.timeout(1800),  # the first time it is built
 ]
 
-CHART = Path(__file__).parents[2] / "charts" / "pykruise"
+CHART = ROOT / "charts" / "pykruise"
 
 VALUES: list[dict[str, Any]] = [
     {},
@@ -202,3 +209,107 @@ async def test_a_release_of_openkruise_s_chart_keeps_its_certificates_and_its_na
         await check()
     await run("rollback", "kruise", "2")
     await check()
+
+
+MIRROR: Final = "registry.example.com/mirror/openkruise/kruise-manager"
+SWITCH: Final = next(
+    block.text
+    for block in read_page(ROOT / "docs" / "migration.md").blocks
+    if block.first_line.startswith("helm upgrade")
+)
+"""The command with which docs/migration.md switches a release of OpenKruise's chart to pykruise's chart."""
+
+
+class Switch:
+    """A release of OpenKruise's chart, whose user set some values."""
+
+    def __init__(self, helm: Helm, plane: ControlPlane) -> None:
+        self._helm = helm
+        self._kubectl = [str(plane.find_binary("kubectl")), f"--kubeconfig={plane.kubeconfig}"]
+
+    def install(self, chart: Path, *settings: str) -> None:
+        """Install OpenKruise's chart with these values."""
+        words = [word for setting in settings for word in ("--set", setting)]
+        code, output = self._helm.try_to_run("install", "kruise", str(chart), *words)
+        assert code == 0, output
+
+    def run(self, line: str) -> tuple[int, str]:
+        """The exit code and the output of a line of the page, in the folder of the sources."""
+        program, *words = shlex.split(line.replace("\\\n", " "))
+        assert program == "helm"
+        return self._helm.try_to_run(*words, cwd=ROOT)
+
+    def read(self, *words: str) -> Any:
+        """The output of `kubectl get`."""
+        command = [*self._kubectl, "get", "--namespace=kruise-system", *words, "--output=json"]
+        return json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+
+    def read_images(self) -> list[str]:
+        """The images of manager and agents."""
+        workloads = (self.read("deployment/kruise-controller-manager"), self.read("daemonset/kruise-daemon"))
+        return [workload["spec"]["template"]["spec"]["containers"][0]["image"] for workload in workloads]
+
+    def read_definitions(self) -> dict[str, tuple[str, str]]:
+        """The uid and the stored version of each CRD, by its name."""
+        return {
+            crd["metadata"]["name"]: (
+                crd["metadata"]["uid"],
+                next(version["name"] for version in crd["spec"]["versions"] if version["storage"]),
+            )
+            for crd in self.read("crds")["items"]
+        }
+
+
+@pytest.fixture
+def switch(program: Path, tmp_path: Path, bare_plane: ControlPlane) -> Switch:
+    return Switch(Helm(program, home=tmp_path, kubeconfig=bare_plane.kubeconfig), bare_plane)
+
+
+def test_the_command_of_the_page_switches_a_release_of_openkruise(switch: Switch, tmp_path: Path) -> None:
+    # given OpenKruise's chart with its default values, except an image of a mirror, and replicas
+    chart = write_openkruise_chart(tmp_path / "kruise")
+    switch.install(chart, f"manager.image.repository={MIRROR}", "manager.replicas=3")
+    assert switch.read_images() == [f"{MIRROR}:v1.8.3"] * 2
+    before = switch.read_definitions()
+    # when
+    code, output = switch.run(SWITCH)
+    # then the images are those of pykruise
+    assert code == 0, output
+    registry = "registry.example.com/team"
+    assert switch.read_images() == [
+        f"{registry}/{name}:v{__version__}" for name in ("kruise-manager", "kruise-daemon")
+    ]
+    # and the values of the user stay, but not the defaults of OpenKruise's chart
+    manager = switch.read("deployment/kruise-controller-manager")["spec"]
+    assert manager["replicas"] == 3
+    assert manager["template"]["spec"]["containers"][0]["resources"]["limits"]["cpu"] == "1"
+    # and the CRDs are the same objects and store the same versions; that of EphemeralJobs is new
+    after = switch.read_definitions()
+    assert before.items() <= after.items()
+    assert after.keys() - before.keys() == {"ephemeraljobs.apps.kruise.io"}
+    # and the rollback restores OpenKruise
+    code, output = switch.run("helm rollback kruise")
+    assert code == 0, output
+    assert switch.read_images() == [f"{MIRROR}:v1.8.3"] * 2
+    assert before.items() <= switch.read_definitions().items()
+
+
+@pytest.mark.parametrize(
+    ("image", "told"),
+    [
+        ([f"manager.image.repository={MIRROR}"], f"{MIRROR}:v{__version__}"),
+        (["manager.image.tag=v1.8.3"], "registry.example.com/team/kruise-manager:v1.8.3"),
+    ],
+)
+def test_an_upgrade_that_keeps_openkruises_image_is_refused_and_changes_nothing(
+    switch: Switch, tmp_path: Path, image: list[str], told: str
+) -> None:
+    # given
+    switch.install(write_openkruise_chart(tmp_path / "kruise"), *image)
+    before = switch.read_images()
+    # when the command lacks the two empty values
+    code, output = switch.run(SWITCH.partition("--set manager.image.repository=")[0].rstrip("\\\n "))
+    # then
+    assert code != 0
+    assert f"{told} is an image of OpenKruise" in output
+    assert switch.read_images() == before

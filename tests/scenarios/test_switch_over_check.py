@@ -1,13 +1,14 @@
 """The report of `pykruise switch-over check` on a cluster whose manager has ended; the check writes nothing."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pykruise.cli.errors import CommandError
-from pykruise.cli.switch_over import report_lines, run_move, run_show
+from pykruise.cli.switch_over import report_lines, run_check, run_move, run_show
 from pykruise.kinds import use_stored_versions
 from pykruise.kinds.gates import Gates
 from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS
@@ -15,9 +16,25 @@ from pykruise.kube.client.client import Client
 from pykruise.kube.client.metered import MeteredTransport
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import AlreadyExistsError
-from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, DAEMON_SETS, NAMESPACES, NODES
+from pykruise.kube.resources import (
+    CUSTOM_RESOURCE_DEFINITIONS,
+    DAEMON_SETS,
+    DEPLOYMENTS,
+    NAMESPACES,
+    NODES,
+    POD_DISRUPTION_BUDGETS,
+    Resource,
+)
+from pykruise.manager.install import MANAGER, POD_LABELS, Installation, build_manifests
+from pykruise.manager.replacement import (
+    Replacement,
+    find_replacement,
+    list_agent_findings,
+    list_manager_findings,
+)
 from pykruise.manager.settings import ManagerSettings
 from pykruise.manager.switch_over import SwitchReport, check_switch
+from pykruise.manager.yaml_texts import format_yaml_stream
 from support.daemonsets import Pool
 from support.scenario import Stage, cloneset
 from support.uniteddeployments import CLONE_SET, NAME, United
@@ -131,17 +148,18 @@ def daemon_set(folder: str) -> dict[str, Any]:
         ("/var/run", "containerd://2.1.4", "", ""),
         ("/var/run", "cri-o://1.32.1", "", ""),
         ("/var/run/containerd", "containerd://2.1.4", "", ""),
+        ("/run/containerd", "containerd://2.1.4", "", ""),
         (
             "/var/run/",
             "docker://28.0.1",
-            "1 node (n-1) uses neither containerd nor CRI-O; pykruise install does not mount the sockets of other"
+            "1 node (n-1) uses neither containerd nor CRI-O; the new agents would not mount the sockets of other"
             " container runtimes",
             "/var/run",
         ),
         (
             "/run/k3s",
             "containerd://2.1.4-k3s1",
-            "the agents find the container runtime's socket in /run/k3s, which pykruise install does not mount",
+            "the agents find the container runtime's socket in /run/k3s, which the new agents would not mount",
             "/run/k3s",
         ),
     ],
@@ -164,6 +182,231 @@ async def test_a_folder_that_the_agents_need_is_named(
     fix = f"give --socket-location={flag} to pykruise install (chart: daemon.socketLocation)"
     assert findings == ([(message, fix)] if message else [])
     assert writes == []
+
+
+def build_agents(folder: str, file: str) -> dict[str, Any]:
+    """OpenKruise's agents that use one socket."""
+    agents = daemon_set(folder)
+    agents["spec"]["template"]["spec"]["containers"][0]["args"] = ["--v=4", f"--socket-file={file}"]
+    return agents
+
+
+def install(**options: Any) -> Replacement:
+    """The output of `pykruise install` with these options."""
+    replacement = find_replacement(build_manifests(Installation(has_crds=False, **options)))
+    assert replacement is not None
+    return replacement
+
+
+@pytest.mark.parametrize(
+    ("folder", "file", "options", "is_found"),
+    [
+        ("/var/run", "", {}, True),
+        ("/var/run", "containerd/containerd.sock", {}, True),
+        ("/run", "crio/crio.sock", {}, True),
+        ("/var/run", "cri-dockerd.sock", {}, False),
+        ("/var/run", "cri-dockerd.sock", {"socket_location": "/var/run"}, True),
+        ("/var/run", "k3s/containerd/containerd.sock", {}, False),
+        ("/var/run", "k3s/containerd/containerd.sock", {"socket_location": "/var/run"}, False),
+        (
+            "/var/run",
+            "k3s/containerd/containerd.sock",
+            {"socket_file": "k3s/containerd/containerd.sock"},
+            True,
+        ),
+        ("/var/run", "k3s/containerd/containerd.sock", {"socket_location": "/run/k3s"}, True),
+    ],
+)
+def test_a_socket_that_the_new_agents_would_not_find_is_named(
+    folder: str, file: str, options: dict[str, str], is_found: bool
+) -> None:
+    running, new = build_agents(folder, file), install(**options).daemon_set
+    findings = [finding.format_line() for finding in list_agent_findings(running, new, [])]
+    warning = (
+        f"warning  agents: the running agents use the socket {folder}/{file}, which the new agents would not find"
+        f" — fix: give --socket-location={folder} --socket-file={file} to pykruise install"
+        " (chart: daemon.socketLocation, daemon.socketFile)"
+    )
+    assert findings == ([] if is_found else [warning])
+
+
+def build_manager(*flags: str, replicas: int = 2, **limits: str) -> dict[str, Any]:
+    """OpenKruise's Deployment with these flags, after a container of another program."""
+    has_gates = any(flag.startswith("--feature-gates=") for flag in flags)
+    gates = () if has_gates else ("--feature-gates=ImagePullJobGate=true",)  # as OpenKruise's chart
+    manager = {
+        "name": "manager",
+        "image": "openkruise/kruise-manager:v1.9.0",
+        "command": ["/manager"],
+        "args": ["--logtostderr=true", "--v=4", *gates, *flags],
+        "resources": {"limits": {"cpu": "200m", "memory": "512Mi", **limits}},
+    }
+    proxy = {"name": "proxy", "image": "proxy:1", "args": ["--secure-listen-address=0.0.0.0:8443"]}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": MANAGER, "namespace": "kruise-system"},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": dict(POD_LABELS)},
+            "template": {
+                "metadata": {"labels": dict(POD_LABELS)},
+                "spec": {"containers": [proxy, manager]},
+            },
+        },
+    }
+
+
+LEASE = "kruise-system/kruise-manager"
+
+
+@pytest.mark.parametrize(
+    ("running", "options", "messages"),
+    [
+        (build_manager(), {}, []),
+        (build_manager("--cloneset-workers=3", "--rest-config-qps=50"), {}, []),
+        (
+            build_manager("--cloneset-workers=10"),
+            {},
+            ["warning  flags: the running manager has --cloneset-workers=10; the new one has the default, 3"],
+        ),
+        (
+            build_manager("--namespace=team-a", "--metrics-addr=:9090"),
+            {},
+            [
+                "warning  flags: the running manager has --namespace=team-a; the new one has the default, empty",
+                "warning  flags: the running manager has --metrics-addr=:9090; the new one has --metrics-addr=:8080",
+            ],
+        ),
+        (
+            build_manager("--feature-gates=CloneSetShortHash=true,ImagePullJobGate=true"),
+            {},
+            ["warning  gates: the switch changes gates of the running manager: CloneSetShortHash=true"],
+        ),
+        (
+            build_manager(replicas=3, memory="2Gi"),
+            {},
+            [
+                "warning  replicas: 3 managers run; the switch reduces the number to 2",
+                "warning  resources: the memory limit of the running manager is 2Gi; the limit of the new one is 512Mi",
+            ],
+        ),
+        (build_manager(replicas=3), {"replicas": 3}, []),
+        (
+            build_manager("--leader-election-id=kruise"),
+            {},
+            [
+                "fault    lease: the running manager uses the Lease kruise-system/kruise, the new one"
+                f" {LEASE}: during the switch, both managers would work at the same time"
+            ],
+        ),
+        (
+            build_manager("--enable-leader-election=false"),
+            {},
+            [
+                "fault    lease: the running manager uses no Lease: during the switch, both managers would work at the"
+                " same time"
+            ],
+        ),
+        (build_manager("--enable-leader-election=false", replicas=0), {}, []),
+    ],
+)
+def test_settings_that_the_new_manager_lacks_are_named(
+    running: dict[str, Any], options: dict[str, Any], messages: list[str]
+) -> None:
+    findings = [finding.format_line() for finding in list_manager_findings(running, install(**options))]
+    assert [line.partition(" — fix: ")[0] for line in findings] == messages
+
+
+async def create_kruise_system(stage: Stage, *objects: tuple[Resource, dict[str, Any]]) -> None:
+    """Create the namespace, and objects in it."""
+    with suppress(AlreadyExistsError):
+        await stage.client.create(NAMESPACES, "", {"metadata": {"name": "kruise-system"}})
+    for resource, document in objects:
+        await stage.client.create(resource, "kruise-system", document)
+
+
+async def check_manifests(
+    stage: Stage, folder: Path, *, flags: Sequence[str] = (), feature_gates: str = "", **options: Any
+) -> tuple[int, str]:
+    """The exit code and the output of `switch-over check -f switch.yaml`, whose manager has additional flags."""
+    file = folder / "switch.yaml"
+    documents = build_manifests(Installation(has_crds=False, **options))
+    for document in documents:
+        if document["kind"] == "Deployment":
+            document["spec"]["template"]["spec"]["containers"][0]["args"] += flags
+    file.write_text(format_yaml_stream(documents))
+    shown: list[str] = []
+
+    @asynccontextmanager
+    async def reach(*_: object) -> AsyncIterator[tuple[Client, str]]:
+        yield stage.client, stage.namespace
+
+    code = await run_check(
+        kubeconfig=None,
+        context=None,
+        namespace="",
+        feature_gates=feature_gates,
+        file=file,
+        output="text",
+        say=shown.append,
+        reach=reach,
+    )
+    return code, "\n".join(shown)
+
+
+async def test_the_check_judges_the_manager_of_the_manifests(stage: Stage, tmp_path: Path) -> None:
+    # given a running manager with a flag and a gate that switch.yaml lacks, and an own budget of its pods
+    flags = ("--cloneset-workers=10", "--feature-gates=CloneSetShortHash=true")
+    selector = {"matchLabels": dict(POD_LABELS)}
+    budget = {"metadata": {"name": "mine"}, "spec": {"minAvailable": 1, "selector": selector}}
+    await create_kruise_system(stage, (DEPLOYMENTS, build_manager(*flags)), (POD_DISRUPTION_BUDGETS, budget))
+    await stage.start_manager()
+    await stage.create(cloneset(replicas=2))
+    await stage.settled(replicas=2)
+    await stage.stop_manager()
+    # when
+    code, text = await check_manifests(stage, tmp_path)
+    # then the writes are those of the new manager, and what it lacks is listed
+    assert text.startswith("0 pods would be affected.")
+    assert code == 0
+    assert "flags: the running manager has --cloneset-workers=10" in text
+    assert "gates of the running manager: CloneSetShortHash=true" in text
+    assert "the PodDisruptionBudget mine also covers the manager's pods" in text
+    # when the manifests are for another namespace
+    code, text = await check_manifests(stage, tmp_path, namespace="elsewhere")
+    # then they would not replace the running manager
+    assert code == 1
+    assert (
+        "fault    namespace: the running manager is in the namespace kruise-system; the switch would start a second"
+        " manager in elsewhere"
+    ) in text
+
+
+async def test_the_flags_of_the_manifests_decide_which_objects_are_planned(
+    stage: Stage, tmp_path: Path
+) -> None:
+    # given a CloneSet without pods yet
+    await create_kruise_system(stage)
+    await stage.create(cloneset(replicas=2))
+    # then a manager of all namespaces would create them, and one of another namespace would not
+    everywhere, _ = await check_manifests(stage, tmp_path)
+    elsewhere, text = await check_manifests(stage, tmp_path, flags=["--namespace=elsewhere"])
+    assert (everywhere, elsewhere) == (1, 0), text
+    # and a manager that would not start is a fault
+    code, text = await check_manifests(stage, tmp_path, flags=["--no-such-flag"])
+    assert code == 1
+    assert "fault    flags: the new manager rejects its flags: --no-such-flag is not known" in text
+
+
+async def test_gates_are_given_once(stage: Stage, tmp_path: Path) -> None:
+    with pytest.raises(CommandError, match="--feature-gates: the manifests of --file contain the gates"):
+        await check_manifests(stage, tmp_path, feature_gates="CloneSetShortHash=true")
+
+
+async def test_manifests_without_a_manager_are_rejected(stage: Stage, tmp_path: Path) -> None:
+    with pytest.raises(CommandError, match="contains no Deployment kruise-controller-manager"):
+        await check_manifests(stage, tmp_path, webhook_host="192.0.2.10")
 
 
 async def test_the_stored_version_is_shown_and_migrated(stage: Stage) -> None:

@@ -6,6 +6,7 @@ The test fails if a template uses another function.
 
 import copy
 import functools
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -80,7 +81,10 @@ def render(
     functions: dict[str, Callable[..., object]] = {
         "contains": lambda part, text: part in text,
         "default": lambda fallback, value=None: value or fallback,
+        "dict": lambda *items: dict(zip(items[::2], items[1::2], strict=True)),
         "dig": _dig,
+        "hasPrefix": lambda prefix, text: text.startswith(prefix),
+        "hasSuffix": lambda suffix, text: text.endswith(suffix),
         "include": lambda name, scope: holder[0].render_template(name, data=scope),
         "fail": _fail,
         "int": int,
@@ -88,6 +92,7 @@ def render(
         "lookup": functools.partial(_look_up, live),
         "join": lambda between, texts: between.join(texts),
         "nindent": lambda width, text: "\n" + "\n".join(" " * width + line for line in text.splitlines()),
+        "regexMatch": lambda pattern, text: re.search(pattern, text) is not None,
         "semverCompare": _is_at_least,
         "quote": lambda value: '"' + str(value).replace('"', '\\"') + '"',
         "toYaml": lambda value: yaml.safe_dump(_plain(value), sort_keys=False).rstrip("\n"),

@@ -77,6 +77,13 @@ class Helm:
         assert done.returncode == 0, done.stderr
         return done.stdout
 
+    def try_to_run(self, *words: str, cwd: Path | None = None) -> tuple[int, str]:
+        """The exit code of a command with exactly these words, and its whole output."""
+        done = subprocess.run(
+            [str(self._program), *words], env=self._env, cwd=cwd, capture_output=True, text=True, check=False
+        )
+        return done.returncode, done.stdout + done.stderr
+
     def template(self, chart: Path, values: Mapping[str, Any], *, kubernetes: str = "1.37") -> list[Any]:
         """All objects of a chart, without a cluster."""
         text = self.run("template", "kruise", str(chart), "--kube-version", kubernetes, values=values)

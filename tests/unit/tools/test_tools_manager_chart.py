@@ -16,7 +16,7 @@ from pykruise.manager.argocd import build_config_map
 from pykruise.manager.flags import parse
 from pykruise.manager.install import Installation, build_manifests
 from pykruise.manager.roles import list_needed_rights
-from support.charts import render
+from support.charts import ChartRefusalError, render
 from support.rbac import Authorizer
 from tools.manager_chart import render_chart_files
 
@@ -131,6 +131,20 @@ def test_values_reach_the_manager() -> None:
         "here",
         "kruise-daemon-config",  # the secrets that agents may read
     }
+
+
+@pytest.mark.parametrize(
+    ("image", "told"),
+    [
+        ({"repository": "openkruise/kruise-manager"}, f"openkruise/kruise-manager:v{__version__}"),
+        ({"repository": "mirror/kruise-manager", "tag": "v1.8.3"}, "mirror/kruise-manager:v1.8.3"),
+        ({"tag": "v1.9.0-alpha3"}, "pykruise/kruise-manager:v1.9.0-alpha3"),
+    ],
+)
+def test_an_image_of_openkruise_is_refused(image: dict[str, str], told: str) -> None:
+    """Values of OpenKruise's chart contain its image, which cannot work with the roles of this chart."""
+    with pytest.raises(ChartRefusalError, match=re.escape(f"{told} is an image of OpenKruise")):
+        render(CHART, manager={"image": image})
 
 
 def test_without_critical_priority_classes_the_chart_has_no_quota() -> None:
@@ -332,6 +346,23 @@ def test_values_reach_the_agents() -> None:
     assert settings.serving is not None
     assert settings.serving.port == 11221 == only["livenessProbe"]["httpGet"]["port"]
     assert pod["volumes"][0]["hostPath"]["path"] == "/run/k3s"
+
+
+def test_a_socket_file_without_a_folder_is_in_var_run() -> None:
+    """OpenKruise's chart mounts /var/run by default, so its values files may name only the file."""
+    file = "k3s/containerd/containerd.sock"
+    documents = by_name(render(CHART, daemon={"socketFile": file, "credentialProvider": {"enable": True}}))
+    printed = by_name(build_manifests(Installation(socket_file=file)))
+    pod, wanted = (
+        objects["DaemonSet", "kruise-daemon"]["spec"]["template"]["spec"] for objects in (documents, printed)
+    )
+    folders = {volume["name"]: volume["hostPath"] for volume in pod["volumes"] if "hostPath" in volume}
+    assert folders["runtime-socket-dir"] == {"path": "/var/run", "type": ""}
+    assert wanted["volumes"][0] in pod["volumes"]
+    assert f"--socket-file={file}" in pod["containers"][0]["args"]
+    assert f"--socket-file={file}" in wanted["containers"][0]["args"]
+    # and a missing folder of credential providers does not keep the pod from starting, as in OpenKruise's chart
+    assert folders["credential-provider-plugin"]["type"] == ""
 
 
 def test_no_agent_is_rendered_without_the_gate() -> None:

@@ -36,6 +36,7 @@ from pykruise.manager.switch_over import check_switch
 from pykruise.pods.view import keys
 from pykruise.sandbox.apiserver import ApiServer, ConversionFunctions
 from pykruise.sandbox.local import LocalTransport
+from support.faults import Answer, FaultyTransport
 from support.scenario import cloneset, rolling
 from support.stored_kinds import older_version, storage_with_kinds, with_one_version
 
@@ -324,6 +325,15 @@ async def test_an_interrupted_storage_migration_is_resumed(world: World) -> None
 
     with pytest.raises(KeyboardInterrupt):
         await move_kind(world.stored, storage, layout="v1beta1", note=end, sleep=stopped)
+    # when the API server does not store in the new version yet, then the next run waits, and rewrites nothing
+    late = FaultyTransport(world.stored.transport)
+    late.on(lambda request: request.path == "/apis/apps.kruise.io/v1beta1", lambda _: Answer(200, body=b"{}"))
+    storage = next(
+        storage for storage in await read_storage(world.stored) if storage.resource.plural == "clonesets"
+    )
+    with pytest.raises(KeyboardInterrupt):
+        await move_kind(world.stored.replace_transport(late), storage, layout="v1beta1", sleep=stopped)
+    # and when it does, the objects are rewritten
     assert (await moved(world, "clonesets", "v1beta1"))[0] == 2
 
 

@@ -4,6 +4,7 @@ cluster ──check_switch()──▶ SwitchReport ──▶ text or JSON, exit 
 cluster ──read_storage(), move_kind()──▶ one line per kind
 """
 
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -14,15 +15,20 @@ import msgspec
 from pykruise.cli.errors import CommandError, CommandLineError
 from pykruise.cli.insight.gates import parse_settings
 from pykruise.cli.insight.traced_requests import Reach
+from pykruise.cli.manifests import load_documents, read_documents
 from pykruise.cli.outputs import check_output, format_document
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.stored_versions import StoredVersionTransport
 from pykruise.kube.values.counts import format_count
 from pykruise.manager.doctor.findings import FindingLevel
+from pykruise.manager.install import MANAGER
+from pykruise.manager.replacement import Replacement, find_replacement
 from pykruise.manager.storage import KindStorage, MoveError, move_kind, read_storage
 from pykruise.manager.switch_over import KindReport, PlannedWrite, SwitchReport, check_switch
 
 SAFE, UNSAFE = 0, 1
+
+_NAMESPACE: Final = "kruise-system"
 
 SHOWN: Final = 20
 """Maximum number of writes that the text lists. JSON contains all writes."""
@@ -34,21 +40,42 @@ async def run_check(
     context: str | None,
     namespace: str,
     feature_gates: str,
+    file: Path | None,
     output: str,
     say: Callable[[str], object],
     reach: Reach,
 ) -> int:
     """Print the report and return the exit code. Raises CommandError, and KubeError when the cluster cannot be read."""
     check_output(output)
+    replacement = _read_replacement(file) if file is not None else None
+    if replacement is not None and feature_gates:
+        raise CommandLineError(
+            "--feature-gates: the manifests of --file contain the gates; give one of the two"
+        )
+    namespace = namespace or (replacement.namespace if replacement is not None else _NAMESPACE)
     settings = parse_settings(feature_gates) if feature_gates else None
     async with reach(kubeconfig, context) as (client, _):
-        report = await check_switch(client, now=time.time(), namespace=namespace, settings=settings)
+        report = await check_switch(
+            client, now=time.time(), namespace=namespace, settings=settings, replacement=replacement
+        )
     if output != "text":
         document = {"pods": sorted(report.pods), "isSafe": report.is_safe, **msgspec.to_builtins(report)}
         say(format_document(document, output))
     else:
         say("\n".join(report_lines(report)))
     return SAFE if report.is_safe else UNSAFE
+
+
+def _read_replacement(path: Path) -> Replacement:
+    is_input = str(path) == "-"
+    documents = load_documents(sys.stdin.read(), source="stdin") if is_input else read_documents(path)
+    replacement = find_replacement(documents)
+    if replacement is None:
+        raise CommandError(
+            f"{'stdin' if is_input else path}: contains no Deployment {MANAGER};"
+            " give the output of pykruise install, or of helm template"
+        )
+    return replacement
 
 
 def report_lines(report: SwitchReport) -> Iterator[str]:

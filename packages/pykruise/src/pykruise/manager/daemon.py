@@ -51,17 +51,19 @@ def build_daemon_manifests(
     feature_gates: str,
     verbosity: int,
     socket_location: str,
+    socket_file: str,
     minor: str,
 ) -> list[Document]:
     """Return ServiceAccount, roles, DaemonSet and, if API servers of this minor version support it, the policy. Empty
-    when the gate KruiseDaemon is off.
+    when the gate KruiseDaemon is off. A `socket_file` without a `socket_location` is a path in RUN_FOLDER.
     """
     if not gates["KruiseDaemon"]:
         return []
+    location = socket_location or (RUN_FOLDER if socket_file else "")
     return [
         *build_daemon_account(gates, namespace=namespace),
         *(own_node_policy(namespace=namespace) if has_admission_policies(minor) else []),
-        _build_daemon_set(namespace, image, feature_gates, verbosity, socket_location),
+        _build_daemon_set(namespace, image, feature_gates, verbosity, location, socket_file),
     ]
 
 
@@ -164,7 +166,7 @@ def _build_resource_rule(group: str, resources: Sequence[str]) -> Document:
 
 
 def _build_daemon_set(
-    namespace: str, image: str, feature_gates: str, verbosity: int, socket_location: str
+    namespace: str, image: str, feature_gates: str, verbosity: int, socket_location: str, socket_file: str
 ) -> Document:
     pod: dict[str, Any] = {
         "serviceAccountName": DAEMON,
@@ -186,7 +188,7 @@ def _build_daemon_set(
                 }
             }
         },
-        "containers": [_build_container(image, feature_gates, verbosity, socket_location)],
+        "containers": [_build_container(image, feature_gates, verbosity, socket_location, socket_file)],
         "volumes": [*_build_socket_volumes(socket_location), {"name": "tmp", "emptyDir": {}}],
     }
     return {
@@ -224,7 +226,9 @@ def _build_socket_mounts(location: str) -> list[Document]:
     ]
 
 
-def _build_container(image: str, feature_gates: str, verbosity: int, socket_location: str) -> dict[str, Any]:
+def _build_container(
+    image: str, feature_gates: str, verbosity: int, socket_location: str, socket_file: str
+) -> dict[str, Any]:
     return {
         "name": "daemon",
         "image": image,
@@ -234,6 +238,7 @@ def _build_container(image: str, feature_gates: str, verbosity: int, socket_loca
             "--pprof-addr=localhost:10222",
             f"--v={verbosity}",
             f"--feature-gates={feature_gates}",
+            *([f"--socket-file={socket_file}"] if socket_file else []),
         ],
         "env": [
             {"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},

@@ -81,6 +81,8 @@ class Installation(msgspec.Struct, frozen=True, kw_only=True):
     """Image of the agents on nodes."""
     socket_location: str = ""
     """The host's folder with the container runtime's socket; empty: the folders of containerd and CRI-O in /var/run."""
+    socket_file: str = ""
+    """The socket's path in `socket_location`, or in /var/run; empty: agents try all known sockets."""
     gates: Gates = Gates({"ImagePullJobGate": True})
     feature_gates: str = CHART_GATES
     """Feature gates as text for the manager's flag; `gates` contains the same gates in parsed form."""
@@ -185,6 +187,7 @@ def _build_daemon(wanted: Installation) -> list[Document]:
         feature_gates=wanted.feature_gates,
         verbosity=wanted.verbosity,
         socket_location=wanted.socket_location,
+        socket_file=wanted.socket_file,
         minor=wanted.minor,
     )
 

@@ -114,7 +114,9 @@ async def move_kind(
     if storage.stored != target:
         await _store_in(client, storage.name, target)
         note(f"{storage.name}: objects are written in {target} from now on")
-        await _wait_until_stored(client, storage, target, sleep=sleep)
+    # Also if a previous run was stopped after it had changed the CRD: an object that is rewritten too early stays in
+    # the old version.
+    await _wait_until_stored(client, storage, target, sleep=sleep)
     rewritten, failed = await _rewrite_all(client, storage, target, note=note)
     if not failed:
         await _prune(client, storage.name, target)

@@ -1,8 +1,8 @@
 """Report of all writes that this manager would make if it took over a cluster now; it makes none of them.
 
 cluster ──lists──▶ Listed, one per resource ──▶ snapshot() ─ plan() of every object of every kind ──▶ PlannedWrite
-OpenKruise's Deployment ─▶ flags and gates ─┐
-webhook configurations, CRDs ───────────────┴─▶ Finding ──▶ SwitchReport
+OpenKruise's Deployment, the new one ──▶ settings that would be lost ─┐
+webhook configurations, CRDs ────────────────────────────────────────┴─▶ Finding ──▶ SwitchReport
 
 Read-only. The plans are the manager's own, computed from one list of each resource, so they are the writes of the
 first reconcile of each object.
@@ -27,12 +27,19 @@ from pykruise.kube.errors import KubeError
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.merge import diff_merge
 from pykruise.kube.program.flags import FlagError
-from pykruise.kube.resources import DAEMON_SETS, NODES, PODS
-from pykruise.kube.values.counts import format_count, format_first
-from pykruise.manager.daemon import DAEMON, MOUNTED, RUN_FOLDER, RUNTIMES, SOCKET_FOLDERS
+from pykruise.kube.resources import DAEMON_SETS, DEPLOYMENTS, NODES, POD_DISRUPTION_BUDGETS, PODS
+from pykruise.manager.daemon import DAEMON
 from pykruise.manager.doctor.findings import Finding, FindingLevel, make_fault, make_fine, make_warning
-from pykruise.manager.doctor.live import Live
+from pykruise.manager.doctor.live import Live, find_manager_container, read_settings
 from pykruise.manager.install import MANAGER
+from pykruise.manager.replacement import (
+    Replacement,
+    build_replacement,
+    list_agent_findings,
+    list_budget_findings,
+    list_manager_findings,
+    read_replacement_settings,
+)
 from pykruise.manager.settings import ManagerSettings
 from pykruise.manager.storage import KindStorage, read_storage
 from pykruise.plans.kind import Kind
@@ -110,23 +117,41 @@ async def check_switch(
     now: Instant,
     namespace: str = "kruise-system",
     settings: ManagerSettings | None = None,
+    replacement: Replacement | None = None,
     seed: int = 1,
 ) -> SwitchReport:
-    """Compute the report. `settings`: of the manager that would take over; None: those of the running manager.
+    """Compute the report. `namespace`: of the running manager. `replacement`: parts of the manifests that the switch
+    applies; None: those that `pykruise install` prints with the namespace and the gates of the running manager.
+    `settings`: of the manager that would take over; None: those of the replacement, or the defaults if there is neither
+    a replacement nor a running manager.
 
     `client` reads kinds in their stored versions (`use_stored_versions`). Raises KubeError when CRDs or objects of the
     kinds cannot be listed.
     """
     live = Live(client, namespace=namespace, clock=lambda: now)
-    findings = await _check_manager(live)
+    running = await live.read_deployment()
+    findings = _check_manager(running, live.namespace, is_replaced=replacement is not None)
+    is_printed = running is not None or replacement is not None
+    if replacement is None:
+        gates = settings.gates if settings is not None else await live.read_gates()
+        replacement = build_replacement(namespace, gates)
     if settings is None:
         try:
-            settings = await live.read_settings()
-        except (FlagError, GateError):
+            settings = read_replacement_settings(replacement, running) if is_printed else ManagerSettings()
+        except (FlagError, GateError) as error:
+            findings.append(
+                make_fault("flags", f"the new manager rejects its flags: {error}", "correct switch.yaml")
+            )
             settings = ManagerSettings()
+    findings += list_manager_findings(running, replacement) if running is not None else ()
     storage = await read_storage(client)
-    findings += await _check_agents(live)
-    findings += [*_list_storage_findings(storage), *await _check_webhooks(live, settings)]
+    budgets = await live.list(POD_DISRUPTION_BUDGETS, replacement.namespace)
+    agents = await live.get(DAEMON_SETS, live.namespace, DAEMON) or {}
+    findings += list_budget_findings(budgets, replacement)
+    findings += list_agent_findings(agents, replacement.daemon_set, await live.list(NODES))
+    findings += await _check_namespace(live, replacement.namespace)
+    findings += _list_storage_findings(storage)
+    findings += await _check_webhooks(live, settings, replacement.namespace)
     reports = await _plan_everything(client, settings, storage, now=now, seed=seed)
     return SwitchReport(kinds=reports, findings=tuple(findings))
 
@@ -144,8 +169,8 @@ async def _plan_everything(
         if kind.control is not None
         for views in views_of(kind.control, settings.read_kind_settings(kind))
     ]
-    everywhere = {views: Only() for views in needed}
-    listed = await list_once(client, needed, namespace="", only=everywhere)
+    within = {views: Only(namespace=settings.watch_namespace) for views in needed}
+    listed = await list_once(client, needed, namespace=settings.watch_namespace, only=within)
     stored = {item.resource.kind: item.stored for item in storage}
     reports = []
     for kind in planned:
@@ -267,89 +292,55 @@ def _has_template(body: Any) -> bool:
 # ── surroundings ─────────────────────────────────────────────────────────────
 
 
-async def _check_manager(live: Live) -> list[Finding]:
-    deployment = await live.read_deployment()
-    if deployment is None:
-        what = (
-            f"there is no Deployment {live.namespace}/{MANAGER}: the defaults of flags and gates are assumed"
-        )
+def _check_manager(running: Document | None, namespace: str, *, is_replaced: bool) -> list[Finding]:
+    """Report the running manager, and flags and gates that pykruise does not know. `is_replaced`: the manifests of the
+    new manager are given, so that another finding reports their flags and gates.
+    """
+    if running is None:
+        what = f"there is no Deployment {namespace}/{MANAGER}"
+        what += "" if is_replaced else ": the defaults of flags and gates are assumed"
         return [make_warning("manager", what, "give the namespace of the manager with --namespace")]
-    container = _find_manager_container(deployment)
+    container = find_manager_container(running)
     image = container.get("image") or "an unknown image"
     gates = next((word for word in container.get("args") or () if "feature-gates" in str(word)), "")
     findings = [make_fine("manager", f"{image}{', ' + str(gates).lstrip('-') if gates else ''}")]
+    make = make_warning if is_replaced else make_fault
     try:
-        await live.read_settings()
+        read_settings(running, namespace)
     except GateError as error:
         findings.append(
-            make_fault("gates", str(error), "leave the gate out of --feature-gates of pykruise install")
+            make("gates", str(error), "leave the gate out of --feature-gates of pykruise install")
         )
     except FlagError as error:
         findings.append(
-            make_fault(
-                "flags", str(error), "leave the flag out: docs/migration.md lists the flags without effect"
-            )
+            make("flags", str(error), "leave the flag out: docs/migration.md lists the flags without effect")
         )
     return findings
 
 
-def _find_manager_container(deployment: Document) -> Mapping[str, Any]:
-    containers: list[Document] = get_path(deployment, "spec", "template", "spec", "containers", default=[])
-    named = [container for container in containers if container.get("name") == "manager"]
-    return (named or containers or [{}])[0]
-
-
-_NAMED: Final = 3
-"""Maximum number of nodes that a finding names."""
-_SHORT_RUN_FOLDER: Final = "/run"
-"""The folder to which RUN_FOLDER is usually a link."""
-
-
-async def _check_agents(live: Live) -> list[Finding]:
-    """Report the folder of the container runtime's socket, if the running agents mount it and the agents of a default
-    installation would not.
+async def _check_namespace(live: Live, wanted: str) -> list[Finding]:
+    """Report a manager in another namespace than the wanted one: the switch would not replace it. The managers are
+    found by their Deployments, and by the Services of the webhooks.
     """
-    folder = _find_socket_folder(await live.get(DAEMON_SETS, live.namespace, DAEMON) or {})
-    if folder in ("", *(f"{RUN_FOLDER}/{name}" for name in SOCKET_FOLDERS)):
-        return []
-    what = (
-        f"the agents find the container runtime's socket in {folder}, which pykruise install does not mount"
-    )
-    if folder in (RUN_FOLDER, _SHORT_RUN_FOLDER):
-        others = sorted(
-            node["metadata"]["name"] for node in await live.list(NODES) if not _is_known_runtime(node)
+    running: dict[str, bool] = {}
+    for resource, name in CONFIGURATIONS:
+        configuration = await live.get(resource, "", name) or {}
+        for webhook in configuration.get("webhooks") or ():
+            if namespace := get_path(webhook, "clientConfig", "service", "namespace", default=""):
+                running[namespace] = True
+    for deployment in await live.list(DEPLOYMENTS):
+        if deployment["metadata"]["name"] == MANAGER:
+            namespace = deployment["metadata"]["namespace"]
+            running[namespace] = get_path(deployment, "spec", "replicas", default=1) > 0
+    return [
+        make_fault(
+            "namespace",
+            f"the running manager is in the namespace {namespace}; the switch would start a second manager in {wanted}",
+            f"give --namespace={namespace} to pykruise install and to this command",
         )
-        if not others:
-            return []
-        verb = "uses" if len(others) == 1 else "use"
-        what = (
-            f"{format_count(len(others), 'node')} ({format_first(others, _NAMED)}) {verb} neither containerd nor CRI-O;"
-            " pykruise install does not mount the sockets of other container runtimes"
-        )
-    fix = f"give --socket-location={folder} to pykruise install (chart: daemon.socketLocation)"
-    return [make_warning("agents", what, fix)]
-
-
-def _find_socket_folder(daemon_set: Document) -> str:
-    """Return the nodes' folder that is mounted at MOUNTED; empty if there is none."""
-    pod: Document = get_path(daemon_set, "spec", "template", "spec", default={})
-    names = {
-        mount.get("name")
-        for container in pod.get("containers") or ()
-        for mount in container.get("volumeMounts") or ()
-        if str(mount.get("mountPath")).rstrip("/") == MOUNTED
-    }
-    folders = (
-        str(get_path(volume, "hostPath", "path", default="")).rstrip("/")
-        for volume in pod.get("volumes") or ()
-        if volume.get("name") in names
-    )
-    return next(folders, "")
-
-
-def _is_known_runtime(node: Document) -> bool:
-    version = str(get_path(node, "status", "nodeInfo", "containerRuntimeVersion", default=""))
-    return version.partition("://")[0] in ("", *RUNTIMES)
+        for namespace, is_running in sorted(running.items())
+        if is_running and namespace != wanted
+    ]
 
 
 def _list_storage_findings(storage: Sequence[KindStorage]) -> Iterator[Finding]:
@@ -385,12 +376,12 @@ def _list_storage_findings(storage: Sequence[KindStorage]) -> Iterator[Finding]:
             )
 
 
-async def _check_webhooks(live: Live, settings: ManagerSettings) -> list[Finding]:
+async def _check_webhooks(live: Live, settings: ManagerSettings, namespace: str) -> list[Finding]:
     """Report webhooks of the running manager that this manager does not serve, and other programs' webhooks for the
     kinds.
     """
     admission = AdmissionSettings(
-        namespace=live.namespace,
+        namespace=namespace,
         gates=settings.gates,
         pod_webhook=settings.gates["PodWebhook"],
         deletion_protection=True,

@@ -178,7 +178,7 @@ _A_NODE_S: Final = 600.0
 _CORRECT: Final = "correct the field that the message names; the manager changes nothing until then"
 RESUME: Final = "set spec.updateStrategy.rollingUpdate.paused to false"
 _HOOK: Final = "the hook's owner must remove its label or finalizer from the pod"
-_INSTALL: Final = "pykruise install | kubectl apply --server-side -f -, then pykruise doctor"
+REGISTER: Final = "run pykruise doctor: it shows the command that registers the webhooks"
 ONE_AT_A_TIME: Final = "one at a time (wait until each replacement is available)"
 """Way to delete pods that serve: deleting all at the same time would cause an outage."""
 _REJECTING: Final = "satisfy the webhook or policy, or change it; the write is retried automatically"
@@ -231,7 +231,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
         "label the node, or change the keys of spec.requiredPersistentTopology",
     ),
     Code.NO_TICK: Meaning("a schedule matches no time within five years", "correct spec.schedule"),
-    Code.NO_WEBHOOK: Meaning("API servers do not call the webhooks", _INSTALL),
+    Code.NO_WEBHOOK: Meaning("API servers do not call the webhooks", REGISTER),
     Code.INJECTION_FAILS: Meaning(
         "new pods are rejected, because their sidecars cannot be injected", _CORRECT
     ),

@@ -17,19 +17,10 @@ import msgspec
 from pykruise.agent.cri.client import CriClient
 from pykruise.agent.cri.errors import CriError
 from pykruise.agent.cri.values import RuntimeVersion
+from pykruise.agent.rules.sockets import SOCKETS
 from pykruise.kube.errors import ConfigurationError
 
 _log = logging.getLogger(__name__)
-
-SOCKETS: Final = (
-    "containerd.sock",
-    "containerd/containerd.sock",
-    "crio.sock",
-    "crio/crio.sock",
-    "cri-dockerd.sock",
-    "cri-dockerd/cri-dockerd.sock",
-)
-"""Socket paths, tried in this order. OpenKruise's agent tries them in the same order."""
 
 PROBE_S: Final = 30.0
 _SHARED_SINCE: Final = 2

@@ -49,6 +49,11 @@ from pykruise.cli.errors import CommandError, CommandLineError
     help="Folder of the container runtime's socket on nodes (default: those of containerd and CRI-O, in /var/run).",
 )
 @click.option(
+    "--socket-file",
+    default="",
+    help="Path of the socket in --socket-location, or in /var/run (default: agents try all known sockets).",
+)
+@click.option(
     "--feature-gates", default=None, help="Feature gates: A=true,B=false (default: ImagePullJobGate=true)"
 )
 @click.option("--v", type=click.IntRange(min=0), default=4, help="Verbosity of the logs.")
@@ -111,6 +116,7 @@ def install(
     image: str,
     daemon_image: str,
     socket_location: str,
+    socket_file: str,
     feature_gates: str | None,
     v: int,
     webhook_host: str,
@@ -137,6 +143,7 @@ def install(
             image=image,
             daemon_image=daemon_image,
             socket_location=socket_location,
+            socket_file=socket_file,
             feature_gates=CHART_GATES if feature_gates is None else feature_gates,
             v=v,
             webhook_host=webhook_host,

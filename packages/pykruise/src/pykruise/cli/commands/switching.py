@@ -20,21 +20,39 @@ def switch_over() -> None:
 @switch_over.command(
     short_help="Print every write that a switch would make.",
     examples=(
-        "switch-over check",
+        "switch-over check -f switch.yaml",
         "switch-over check --feature-gates CloneSetShortHash=true -o json",
     ),
 )
-@options.manager_namespace
+@click.option(
+    "--file",
+    "-f",
+    type=options.PATH,
+    help="Manifests that the switch applies; - reads stdin (default: what pykruise install prints with the"
+    " namespace and the gates of the running manager).",
+)
+@click.option(
+    "--namespace",
+    "-n",
+    default="",
+    help="Namespace of the running manager (default: that of the manager in --file, or kruise-system).",
+)
 @click.option(
     "--feature-gates",
     default="",
-    help="Feature gates of the new manager: A=true,B=false (default: those of the running manager).",
+    help="Feature gates of the new manager, without --file: A=true,B=false (default: those of the running"
+    " manager).",
 )
 @options.output
 @options.kubeconfig
 @options.context
 def check(
-    namespace: str, feature_gates: str, output: str, kubeconfig: Path | None, context: str | None
+    file: Path | None,
+    namespace: str,
+    feature_gates: str,
+    output: str,
+    kubeconfig: Path | None,
+    context: str | None,
 ) -> None:
     """Print every write that pykruise would make if it took over now. Changes nothing.
 
@@ -49,6 +67,7 @@ def check(
             context=context,
             namespace=namespace,
             feature_gates=feature_gates,
+            file=file,
             output=output,
             say=click.echo,
             reach=reach(),

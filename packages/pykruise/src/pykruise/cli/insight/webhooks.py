@@ -23,7 +23,7 @@ from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.documents import Document, annotations_of, decode
 from pykruise.kube.errors import ApiError, ForbiddenError, NotFoundError
 from pykruise.kube.version import SANDBOX_BUILD
-from pykruise.pods.reasons import Code
+from pykruise.pods.reasons import REGISTER, Code
 from pykruise.runtime.refusals import explain_unreached_webhook, find_unreached_webhook
 
 POD_WEBHOOK = "mpod.kb.io"
@@ -60,7 +60,7 @@ def make_unreviewed_wait() -> Wait:
     return Wait(
         code=Code.NO_WEBHOOK,
         words=f"API servers do not send reviews of new pods: there is no webhook {POD_WEBHOOK}",
-        remedy="pykruise install | kubectl apply --server-side -f -, then pykruise doctor",
+        remedy=REGISTER,
     )
 
 

@@ -8,7 +8,7 @@ from pykruise.kube.errors import ForbiddenError
 from pykruise.kube.rbac import Right
 from pykruise.kube.resources import SERVICE_ACCOUNTS, Resource
 from pykruise.manager.doctor.findings import Finding, make_fault, make_fine, make_unknown
-from pykruise.manager.doctor.live import APPLY, Live
+from pykruise.manager.doctor.live import Live
 from pykruise.manager.roles import ACCOUNT, list_needed_rights
 
 REVIEWS = Resource(
@@ -19,7 +19,7 @@ REVIEWS = Resource(
 async def check_rights(live: Live) -> Sequence[Finding]:
     """Check that the manager's account has every permission that its gates need."""
     if await live.get(SERVICE_ACCOUNTS, live.namespace, ACCOUNT) is None:
-        return [make_fault("rbac", f"there is no ServiceAccount {live.namespace}/{ACCOUNT}", APPLY)]
+        return [make_fault("rbac", f"there is no ServiceAccount {live.namespace}/{ACCOUNT}", live.apply)]
     rights = list_needed_rights(await live.read_gates())
     try:
         missing = [
@@ -33,7 +33,7 @@ async def check_rights(live: Live) -> Sequence[Finding]:
         ]
     if missing:
         unique = list(dict.fromkeys(missing))
-        return [make_fault("rbac", f"{ACCOUNT} has no permission to {text}", APPLY) for text in unique]
+        return [make_fault("rbac", f"{ACCOUNT} has no permission to {text}", live.apply) for text in unique]
     return [make_fine("rbac", f"{ACCOUNT} has all required permissions")]
 
 

@@ -81,7 +81,7 @@ def _find_doubled(
         own = [
             entry
             for entry in disruption
-            if entry["metadata"]["namespace"] == namespace and _is_covered(entry, pod)
+            if entry["metadata"]["namespace"] == namespace and covers_labels(entry, labels_of(pod))
         ]
         named = read_related_budget(annotations_of(pod))
         if len(own) > 1:
@@ -120,9 +120,10 @@ def _is_closed(budget: Document) -> bool:
     return expected > 0 and status.get("desiredHealthy", 0) >= expected
 
 
-def _is_covered(budget: Document, pod: Document) -> bool:
+def covers_labels(budget: Document, labels: Mapping[str, str]) -> bool:
+    """Whether a budget covers the pods of its namespace that have these labels."""
     try:
-        return parse_selector(get_path(budget, "spec", "selector")).matches(labels_of(pod))
+        return parse_selector(get_path(budget, "spec", "selector")).matches(labels)
     except SelectorError:
         return False
 

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from pykruise.kube.errors import KubeError
 from pykruise.manager.doctor import access, budgets, holds, images, kinds, pods, slots, webhooks, workload
+from pykruise.manager.doctor.apply_command import find_apply_command
 from pykruise.manager.doctor.findings import Finding, make_unknown
 from pykruise.manager.doctor.live import Live
 
@@ -39,6 +40,7 @@ async def examine(live: Live) -> list[Finding]:
     """Run all checks and return their findings. Raises no error of the API server: a check that fails is a finding
     too.
     """
+    live.apply = await find_apply_command(live)
     result = await asyncio.gather(*(_run_check(name, check, live) for name, check in CHECKS))
     return [finding for findings in result for finding in findings]
 

@@ -10,7 +10,7 @@ from pykruise.kube.program.flags import FlagError
 from pykruise.kube.resources import NAMESPACES, NODES
 from pykruise.kube.values.counts import format_count
 from pykruise.manager.doctor.findings import Finding, make_fine, make_warning
-from pykruise.manager.doctor.live import APPLY, Live
+from pykruise.manager.doctor.live import Live
 from pykruise.pods.images.node_image_api import NODE_IMAGES
 
 SHOWN = 3
@@ -35,7 +35,7 @@ async def check_images(live: Live) -> Sequence[Finding]:
             f"namespace {home}, the destination of copied pull secrets, does not "
             "exist: ImagePullJobs with secrets wait"
         )
-        findings.append(make_warning("images", what, APPLY))
+        findings.append(make_warning("images", what, live.apply))
     node_images = await live.list(NODE_IMAGES)
     findings += find_image_findings(node_images, await live.list(NODES))
     return findings or [

@@ -8,9 +8,8 @@ from pykruise.kube.errors import ApiError, ForbiddenError, InternalError, Invali
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
 from pykruise.kube.values.counts import format_count
 from pykruise.manager.doctor.findings import Finding, make_fault, make_fine, make_unknown, make_warning
-from pykruise.manager.doctor.live import APPLY, Live
+from pykruise.manager.doctor.live import Live
 from pykruise.manager.doctor.trial import make_trial_cloneset
-from pykruise.manager.install import SERVICE
 
 
 async def check_crds(live: Live) -> Sequence[Finding]:
@@ -24,7 +23,7 @@ async def _check_crd(live: Live, wanted: Document) -> list[Finding]:
     name = wanted["metadata"]["name"]
     stored = await live.get(CUSTOM_RESOURCE_DEFINITIONS, "", name)
     if stored is None:
-        return [make_fault("crds", f"{name} is not installed", APPLY)]
+        return [make_fault("crds", f"{name} is not installed", live.apply)]
     conditions = {
         condition["type"]: condition for condition in get_path(stored, "status", "conditions", default=[])
     }
@@ -40,17 +39,17 @@ async def _check_crd(live: Live, wanted: Document) -> list[Finding]:
         what = (
             f"objects of {name} are stored as {stored_in}, but pykruise knows only {', '.join(sorted(known))}"
         )
-        findings.append(make_fault("crds", what, APPLY))
+        findings.append(make_fault("crds", what, live.apply))
     elif not versions[stored_in].get("served"):
         findings.append(
             make_fault(
-                "crds", f"{name} stores objects in {stored_in}, but does not serve this version", APPLY
+                "crds", f"{name} stores objects in {stored_in}, but does not serve this version", live.apply
             )
         )
     elif len(versions) > 1:  # CRDs of older OpenKruise releases have only one version
         unserved = sorted(version for version in known if not versions.get(version, {}).get("served"))
         findings += [
-            make_fault("crds", f"{name} does not serve version {version}", APPLY) for version in unserved
+            make_fault("crds", f"{name} does not serve version {version}", live.apply) for version in unserved
         ]
     old = [
         version
@@ -62,7 +61,7 @@ async def _check_crd(live: Live, wanted: Document) -> list[Finding]:
             make_fault(
                 "crds",
                 f"{name} has objects stored as {', '.join(old)}, but has no schema for {', '.join(old)}",
-                APPLY,
+                live.apply,
             )
         )
     return findings
@@ -70,22 +69,24 @@ async def _check_crd(live: Live, wanted: Document) -> list[Finding]:
 
 async def check_conversion(live: Live) -> Sequence[Finding]:
     """Check that kinds with two versions have a conversion webhook that responds."""
+    service = (await live.read_settings_or_defaults()).webhook.service
     findings = []
     for crd in build_crds():
         kind = (crd["spec"]["group"], crd["spec"]["names"]["kind"])
         stored = await live.get(CUSTOM_RESOURCE_DEFINITIONS, "", crd["metadata"]["name"])
         if kind in list_conversions() and stored is not None and len(stored["spec"]["versions"]) > 1:
-            findings += _check_stanza(crd["metadata"]["name"], stored, live.namespace)
+            findings += _check_stanza(crd["metadata"]["name"], stored, live, service)
     return [*findings, *(await _try_conversion(live) if not findings else ())]
 
 
-def _check_stanza(name: str, crd: Document, namespace: str) -> list[Finding]:
+def _check_stanza(name: str, crd: Document, live: Live, wanted: str) -> list[Finding]:
+    """Check the conversion of one CRD. `wanted`: name of the manager's Service."""
     conversion = crd["spec"].get("conversion") or {}
     if conversion.get("strategy") != "Webhook":
         what = (
             f"{name} is not converted by a webhook: fields whose names differ between its versions are lost"
         )
-        return [make_fault("conversion", what, APPLY)]
+        return [make_fault("conversion", what, live.apply)]
     config = get_path(conversion, "webhook", "clientConfig", default={})
     if not config.get("caBundle"):
         what = f"{name} has no CA bundle for its conversion webhook: reading the other version fails"
@@ -95,11 +96,13 @@ def _check_stanza(name: str, crd: Document, namespace: str) -> list[Finding]:
             )
         ]
     service = config.get("service")
-    if service and (service.get("namespace"), service.get("name")) != (namespace, SERVICE):
+    if service and (service.get("namespace"), service.get("name")) != (live.namespace, wanted):
         where = f"{service.get('namespace')}/{service.get('name')}"
         return [
             make_fault(
-                "conversion", f"{name} is converted by Service {where}, not {namespace}/{SERVICE}", APPLY
+                "conversion",
+                f"{name} is converted by Service {where}, not {live.namespace}/{wanted}",
+                live.apply,
             )
         ]
     return []
@@ -127,7 +130,9 @@ async def _try_conversion(live: Live) -> list[Finding]:
         return [make_unknown("conversion", f"the dry run failed, because admission rejects it: {error}")]
     except InvalidError as error:
         return [
-            make_warning("conversion", f"a plain CloneSet of {resource.version} is rejected: {error}", APPLY)
+            make_warning(
+                "conversion", f"a plain CloneSet of {resource.version} is rejected: {error}", live.apply
+            )
         ]
     except (ApiError, KubeError) as error:
         return [make_unknown("conversion", f"the dry run failed: {error}")]

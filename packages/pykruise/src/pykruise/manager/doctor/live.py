@@ -15,14 +15,48 @@ from pykruise.kube.client.transport import Request
 from pykruise.kube.clock import Clock, Instant
 from pykruise.kube.documents import Document, decode, get_path
 from pykruise.kube.errors import NotFoundError
+from pykruise.kube.ids import Key
 from pykruise.kube.program.flags import FlagError
 from pykruise.kube.resources import DEPLOYMENTS, Resource
 from pykruise.manager.flags import parse
 from pykruise.manager.install import MANAGER
 from pykruise.manager.settings import ManagerSettings
 
-APPLY = "pykruise install | kubectl apply --server-side -f -"
-"""Remedy for most problems."""
+APPLY = "apply the output of pykruise install, with the options of your installation"
+"""Remedy for most problems, if the options of the installation are not known."""
+
+
+def find_manager_container(deployment: Document) -> Mapping[str, Any]:
+    """Return the manager's container of the Deployment, which may have other containers too; empty if there is none."""
+    containers: list[Document] = get_path(deployment, "spec", "template", "spec", "containers", default=[])
+    named = [container for container in containers if container.get("name") == "manager"]
+    return (named or containers or [{}])[0]
+
+
+def list_arguments(container: Mapping[str, Any]) -> list[str]:
+    """Return the command line of the manager: its flags."""
+    return [str(word) for word in container.get("args") or () if word != "manager"]
+
+
+def read_settings(
+    deployment: Document, namespace: str, *, environ: Mapping[str, str] | None = None
+) -> ManagerSettings:
+    """Return the settings of the manager that this Deployment runs in the namespace; the defaults for an empty
+    Deployment. `environ`: variables that the Deployment does not contain, but that its pods get.
+
+    Raises FlagError or GateError for invalid flags or gates.
+    """
+    container = find_manager_container(deployment)
+    variables = {**(environ or {}), **read_environ(container), "POD_NAMESPACE": namespace}
+    settings = parse(list_arguments(container), environ=variables).settings
+    return msgspec.structs.replace(settings, is_known=bool(container))
+
+
+def read_environ(container: Mapping[str, Any]) -> dict[str, str]:
+    """Return the environment variables of a container that have a value in its manifest."""
+    return {
+        variable["name"]: variable["value"] for variable in container.get("env") or () if "value" in variable
+    }
 
 
 class Live:
@@ -32,6 +66,8 @@ class Live:
         self.client = client
         self.namespace = namespace
         self.clock = clock
+        self.apply = APPLY
+        """Remedy for most problems: the command that applies the manifests again (doctor/apply_command.py)."""
         self._seen: dict[tuple[Resource, str, str], Document | None] = {}
 
     async def get(self, resource: Resource, namespace: str, name: str) -> Document | None:
@@ -76,22 +112,25 @@ class Live:
         """Return the settings of the manager in the cluster. Raises FlagError or GateError for invalid
         flags or gates.
         """
-        deployment = await self.read_deployment()
-        containers = get_path(deployment or {}, "spec", "template", "spec", "containers", default=[])
-        for container in containers:
-            argv = [str(word) for word in container.get("args") or ()]
-            environ = {
-                variable["name"]: variable["value"]
-                for variable in container.get("env") or ()
-                if "value" in variable
-            } | {"POD_NAMESPACE": self.namespace}
-            settings = parse([word for word in argv if word != "manager"], environ=environ).settings
-            return msgspec.structs.replace(settings, is_known=True)
-        return parse([], environ={"POD_NAMESPACE": self.namespace}).settings
+        return read_settings(await self.read_deployment() or {}, self.namespace)
+
+    async def read_settings_or_defaults(self) -> ManagerSettings:
+        """Return the settings of the manager; the defaults when its flags are invalid, which another check reports."""
+        try:
+            return await self.read_settings()
+        except (FlagError, GateError):
+            return read_settings({}, self.namespace)
+
+    async def find_lease(self) -> Key | None:
+        """Return the key of the leader's Lease; None if the manager needs no Lease."""
+        settings = await self.read_settings_or_defaults()
+        if not settings.election.enabled:
+            return None
+        # Without a Deployment, the namespace of the Lease is not known; the manager's own is the most probable one.
+        return Key(
+            settings.election.namespace if settings.is_known else self.namespace, settings.election.name
+        )
 
     async def read_gates(self) -> Gates:
         """Return the manager's gates; the defaults when its flags are unreadable."""
-        try:
-            return (await self.read_settings()).gates
-        except (FlagError, GateError):
-            return Gates()
+        return (await self.read_settings_or_defaults()).gates

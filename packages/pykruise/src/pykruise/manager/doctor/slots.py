@@ -16,18 +16,18 @@ from pykruise.kube.resources import LEASES
 from pykruise.manager.doctor.findings import Finding, make_fault, make_fine, make_warning
 from pykruise.manager.doctor.live import Live
 
-NAME = "kruise-manager"
 GRACE_S = 1.0
 """Tolerance: the API server's time has whole seconds."""
 
 
 async def check_slots(live: Live) -> Sequence[Finding]:
     """Check that every slot has a manager."""
-    lease = await live.get(LEASES, live.namespace, NAME)
-    if not is_shared(lease):
+    key = await live.find_lease()
+    lease = await live.get(LEASES, key.namespace, key.name) if key is not None else None
+    if key is None or not is_shared(lease):
         return [make_fine("slots", "one manager works on all objects")]
     slots = await asyncio.gather(
-        *(live.get(LEASES, live.namespace, format_slot_lease(NAME, slot)) for slot in range(SLOTS))
+        *(live.get(LEASES, key.namespace, format_slot_lease(key.name, slot)) for slot in range(SLOTS))
     )
     return find_slot_findings(dict(enumerate(slots)), now=await live.read_server_time())
 

@@ -24,7 +24,6 @@ from pykruise.admission.selector_index import list_selecting_kinds, list_selecto
 from pykruise.admission.settings import make_admission_settings
 from pykruise.admission.stores import read_certificates
 from pykruise.kinds.cloneset.types import CLONE_SETS
-from pykruise.kinds.gates import GateError
 from pykruise.kube.documents import Document, annotations_of, labels_of
 from pykruise.kube.errors import (
     InternalError,
@@ -32,13 +31,12 @@ from pykruise.kube.errors import (
     KubeError,
     ServerTimeoutError,
 )
-from pykruise.kube.program.flags import FlagError
 from pykruise.kube.resources import NAMESPACES, SECRETS, SERVICES, Resource
 from pykruise.kube.values.counts import format_count
 from pykruise.kube.values.selectors import SelectorError, parse_selector
 from pykruise.kube.webhooks.reviews import index_rules_by_path
 from pykruise.manager.doctor.findings import Finding, make_fault, make_fine, make_unknown, make_warning
-from pykruise.manager.doctor.live import APPLY, Live
+from pykruise.manager.doctor.live import Live
 from pykruise.manager.doctor.trial import make_trial_cloneset
 from pykruise.manager.doctor.workload import count_ready_addresses
 from pykruise.manager.install import MANAGER, WEBHOOK_PORT_NAME
@@ -55,10 +53,7 @@ START = f"start a manager if none runs; if one runs, read its log: {LOG}"
 
 
 async def _read_webhook_settings(live: Live) -> WebhookSettings:
-    try:
-        return (await live.read_settings()).webhook
-    except (FlagError, GateError):
-        return WebhookSettings()
+    return (await live.read_settings_or_defaults()).webhook
 
 
 async def _is_by_url(live: Live) -> bool:
@@ -76,15 +71,15 @@ async def check_service(live: Live) -> Sequence[Finding]:
     service = await live.get(SERVICES, live.namespace, settings.service)
     name = f"{live.namespace}/{settings.service}"
     if service is None:
-        return [make_fault("service", f"there is no Service {name}: no webhook can be reached", APPLY)]
+        return [make_fault("service", f"there is no Service {name}: no webhook can be reached", live.apply)]
     ports = service["spec"].get("ports") or []
     port = next((port for port in ports if port.get("port") == 443), None)
     if port is None:
-        return [make_fault("service", f"Service {name} has no port 443", APPLY)]
+        return [make_fault("service", f"Service {name} has no port 443", live.apply)]
     if port.get("targetPort") not in (settings.port, WEBHOOK_PORT_NAME):
         target = port.get("targetPort")
         what = f"Service {name} sends requests to port {target}, but the manager serves at {settings.port}"
-        return [make_fault("service", what, APPLY)]
+        return [make_fault("service", what, live.apply)]
     label = f"kubernetes.io/service-name={settings.service}"
     slices = await live.list(ENDPOINT_SLICES, live.namespace, label_selector=label)
     ready = count_ready_addresses(slices)
@@ -153,14 +148,16 @@ async def check_configurations(live: Live) -> Sequence[Finding]:
         if configurations is None:
             findings.append(
                 make_fault(
-                    "webhooks", f"{name} does not exist: objects get no defaults and no validation", APPLY
+                    "webhooks",
+                    f"{name} does not exist: objects get no defaults and no validation",
+                    live.apply,
                 )
             )
             continue
         is_ours = is_ours and RELEASE in annotations_of(configurations)
         for entry in configurations.get("webhooks") or ():
             entries[entry["name"]] = entry
-            findings += _check_entry(entry, settings, live.namespace, authority, namespaces)
+            findings += _check_entry(entry, settings, live, authority, namespaces)
         findings += await _check_conditions(live, name, configurations)
     if len(findings) == 0:
         # The manager leaves out entries of kinds that are not installed; check_crds reports these kinds.
@@ -173,7 +170,7 @@ async def check_configurations(live: Live) -> Sequence[Finding]:
                 f"{', '.join(sorted(missing))}"
             )
             completes = is_ours and not gates["EnableExternalCerts"]
-            findings.append(make_warning("webhooks", what, COMPLETE if completes else APPLY))
+            findings.append(make_warning("webhooks", what, COMPLETE if completes else live.apply))
     return findings or [
         make_fine(
             "webhooks",
@@ -208,11 +205,11 @@ async def _check_conditions(live: Live, name: str, conditions: Document) -> list
 def _check_entry(
     entry: Document,
     settings: WebhookSettings,
-    namespace: str,
+    live: Live,
     authority: bytes,
     namespaces: Mapping[str, Mapping[str, str]],
 ) -> list[Finding]:
-    name = entry["name"]
+    name, namespace = entry["name"], live.namespace
     config = entry.get("clientConfig") or {}
     log = LOG.format(namespace=namespace)
     findings = []
@@ -220,7 +217,7 @@ def _check_entry(
     if service and (service.get("namespace"), service.get("name")) != (namespace, settings.service):
         where = f"{service.get('namespace')}/{service.get('name')}"
         what = f"{name} points to Service {where}, not {namespace}/{settings.service}"
-        findings.append(make_fault("webhooks", what, APPLY))
+        findings.append(make_fault("webhooks", what, live.apply))
     bundle = _decode_bundle(config)
     if not bundle:
         what = f"{name} has no CA bundle: the API server rejects the manager's certificate"
@@ -240,9 +237,9 @@ def _check_entry(
         if _is_for_pods(entry) and _is_selected(entry, labels) and entry.get("failurePolicy") == "Fail":
             what = f"{name} reviews pods of namespace {where}: when the manager is down, these pods cannot be created"
             fix = (
-                APPLY
+                live.apply
                 if where != namespace
-                else f"label namespace {where} as `pykruise install` does, and {APPLY}"
+                else f"label namespace {where} as `pykruise install` does, and {live.apply}"
             )
             findings.append(make_fault("webhooks", what, fix))
     return findings
@@ -282,11 +279,7 @@ async def check_admission(live: Live) -> Sequence[Finding]:
     try:
         await live.client.create(CLONE_SETS, live.namespace, make_trial_cloneset(CLONE_SETS), dry_run=True)
     except (InternalError, ServerTimeoutError) as error:
-        return [
-            make_fault(
-                "admission", f"a CloneSet cannot be written: {error}", _fix_of(str(error), live.namespace)
-            )
-        ]
+        return [make_fault("admission", f"a CloneSet cannot be written: {error}", _fix_of(str(error), live))]
     except InvalidError as error:
         return [
             make_warning(
@@ -300,14 +293,14 @@ async def check_admission(live: Live) -> Sequence[Finding]:
     return [make_fine("admission", "a CloneSet passes the webhooks (dry run)")]
 
 
-def _fix_of(error: str, namespace: str) -> str:
-    log = LOG.format(namespace=namespace)
+def _fix_of(error: str, live: Live) -> str:
+    log = LOG.format(namespace=live.namespace)
     wrong = f"the certificate does not match the CA bundle; restart the manager, and read its log: {log}"
     causes = (
         ("x509", wrong),
         ("certificate", wrong),
         ("no endpoints", 'no manager is ready; see the finding of the check "manager"'),
-        ("not found", f"the Service is missing; {APPLY}"),
+        ("not found", f"the Service is missing; {live.apply}"),
         ("refused", 'the manager does not listen; see the finding of the check "manager"'),
         ("deadline", "the API server does not reach the manager: check network policies and firewalls"),
         ("timeout", "the API server does not reach the manager: check network policies and firewalls"),

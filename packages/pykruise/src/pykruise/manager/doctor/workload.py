@@ -12,7 +12,7 @@ from pykruise.kube.schemas.releases import MINORS, NEWEST_MINOR, number_of
 from pykruise.kube.values.counts import format_count
 from pykruise.manager.daemon import DAEMON, POLICIES_SINCE, has_admission_policies
 from pykruise.manager.doctor.findings import Finding, make_fault, make_fine, make_warning
-from pykruise.manager.doctor.live import APPLY, Live
+from pykruise.manager.doctor.live import Live
 from pykruise.manager.install import MANAGER, NAMESPACE_LABELS, RUNS_IN
 from pykruise.pods.in_place import has_resize
 
@@ -56,7 +56,7 @@ async def check_namespace(live: Live) -> Sequence[Finding]:
     """Check that the namespace exists and that pod webhooks exclude it."""
     namespace = await live.get(NAMESPACES, "", live.namespace)
     if namespace is None:
-        return [make_fault("namespace", f"{live.namespace} does not exist", APPLY)]
+        return [make_fault("namespace", f"{live.namespace} does not exist", live.apply)]
     labels = namespace["metadata"].get("labels") or {}
     missing = {key: value for key, value in NAMESPACE_LABELS.items() if labels.get(key) != value}
     if missing:
@@ -74,7 +74,7 @@ async def check_manager(live: Live) -> Sequence[Finding]:
     name = f"{live.namespace}/{MANAGER}"
     if deployment is None:
         what = f"there is no Deployment {name}; a manager outside the cluster cannot be examined from here"
-        return [make_warning("manager", what, APPLY)]
+        return [make_warning("manager", what, live.apply)]
     if place := annotations_of(deployment).get(RUNS_IN):
         return [make_fine("manager", f"the manager runs in {place}, not in a pod")]
     wanted = deployment["spec"].get("replicas", 1)
@@ -124,17 +124,17 @@ async def check_gates(live: Live) -> Sequence[Finding]:
         fix = "switch the gate off, or upgrade to Kubernetes 1.33 (in 1.32, enable InPlacePodVerticalScaling)"
         findings.append(make_fault("gates", what, fix))
     if gates["KruiseDaemon"]:
-        findings += _list_daemon_findings(await live.get(DAEMON_SETS, live.namespace, DAEMON), live.namespace)
+        findings += _list_daemon_findings(live, await live.get(DAEMON_SETS, live.namespace, DAEMON))
     return findings or [make_fine("gates", str(gates) or "all gates have their defaults")]
 
 
-def _list_daemon_findings(daemon: Document | None, namespace: str) -> list[Finding]:
-    """Return findings about whether agents run on all nodes. Pure."""
+def _list_daemon_findings(live: Live, daemon: Document | None) -> list[Finding]:
+    """Return findings about whether agents run on all nodes."""
     if daemon is None:
         what = "KruiseDaemon is on, but there is no DaemonSet kruise-daemon: features that need it wait"
         return [
             make_warning(
-                "gates", what, f"start the manager with --feature-gates=KruiseDaemon=false, or {APPLY}"
+                "gates", what, f"start the manager with --feature-gates=KruiseDaemon=false, or {live.apply}"
             )
         ]
     status = daemon.get("status") or {}
@@ -142,14 +142,18 @@ def _list_daemon_findings(daemon: Document | None, namespace: str) -> list[Findi
     if ready < wanted:
         nodes = f"{ready} of {format_count(wanted, 'node')}"
         what = f"agents are ready on {nodes}: on the other nodes, image pulls, probes and recreations wait"
-        return [make_warning("gates", what, f"kubectl -n {namespace} describe pods -l control-plane=daemon")]
+        fix = f"kubectl -n {live.namespace} describe pods -l control-plane=daemon"
+        return [make_warning("gates", what, fix)]
     return []
 
 
 async def check_lease(live: Live) -> Sequence[Finding]:
     """Check that a manager leads and renews its Lease in time."""
-    lease = await live.get(LEASES, live.namespace, "kruise-manager")
-    name = f"{live.namespace}/kruise-manager"
+    key = await live.find_lease()
+    if key is None:
+        return [make_fine("lease", "the manager needs no Lease (--enable-leader-election=false)")]
+    lease = await live.get(LEASES, key.namespace, key.name)
+    name = str(key)
     if lease is None:
         what = f"there is no lease {name}: no manager has ever been the leader"
         return [
