@@ -178,14 +178,13 @@ async def test_the_label_stays_if_the_deletion_is_cancelled_during_the_call(stag
 
 async def test_a_pod_that_returned_to_service_during_the_call_is_drained_again(stage: Stage) -> None:
     # given
-    hooks, done = Hooks(label=LABEL), asyncio.Event()
+    hooks, done = Hooks(label=LABEL), [asyncio.Event(), asyncio.Event()]
     calls: list[str] = []
 
     @hooks.on_pre_delete
     async def drain(pod: Object) -> None:
         calls.append(pod["metadata"]["name"])
-        if len(calls) == 1:
-            await done.wait()
+        await done[len(calls) - 1].wait()
 
     async def has_returned_to_service() -> bool:
         return all(pod.state == "Normal" for pod in await stage.pods())
@@ -205,9 +204,15 @@ async def test_a_pod_that_returned_to_service_during_the_call_is_drained_again(s
         await stage.scale("web", 1)
         await stage.until(is_leaving, what="the pod is selected again")
         # when
-        done.set()
-        await stage.settled(replicas=1)
+        done[0].set()
+        await stage.until(lambda: len(calls) == 2, what="the hook is called again")
+        await asyncio.sleep(5)
         # then
+        assert [pod.labels.get(LABEL) for pod in await stage.pods()] == ["true", "true"]
+        # when
+        done[1].set()
+        # then
+        await stage.settled(replicas=1)
         assert len(calls) == 2
         assert len(set(calls)) == 1
 
