@@ -134,7 +134,7 @@ async def test_watching_prints_each_change_until_it_is_done(stage: Stage) -> Non
 
 
 @pytest.mark.virtual_time("the API server is away for a minute")
-async def test_a_watch_goes_on_after_reads_that_fail_and_shows_later_objects(stage: Stage) -> None:
+async def test_a_watch_continues_after_reads_that_fail_and_shows_later_objects(stage: Stage) -> None:
     # given a watch of an unfinished rollout
     is_away = False
     transport = FaultyTransport(stage.client.transport)

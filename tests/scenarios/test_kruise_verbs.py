@@ -506,7 +506,7 @@ async def test_a_watched_table_has_a_row_for_changes_that_its_watch_has_missed(s
 
 
 @pytest.mark.virtual_time("the API server is away for a minute")
-async def test_a_watched_tree_goes_on_after_reads_that_fail(stage: Stage) -> None:
+async def test_a_watched_tree_continues_after_reads_that_fail(stage: Stage) -> None:
     # given
     await started(stage)
     is_away = False

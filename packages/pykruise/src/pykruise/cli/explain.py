@@ -379,7 +379,7 @@ class ExplainRequest(msgspec.Struct, frozen=True):
     """Whether the explanation is shown if the object needs no action."""
 
 
-class Listing(msgspec.Struct, frozen=True):
+class ExplainListing(msgspec.Struct, frozen=True):
     """Objects that the targets select."""
 
     requests: list[ExplainRequest]
@@ -507,14 +507,14 @@ def _parse_target(target: str) -> tuple[Kind | None, str]:
     return parse_target(target)
 
 
-async def list_requests(client: Client, words: ExplainTargets, namespace: str, selector: str) -> Listing:
+async def list_requests(client: Client, words: ExplainTargets, namespace: str, selector: str) -> ExplainListing:
     """List the objects that the targets select. An empty `namespace` selects all namespaces. Raises CommandError,
     KubeError; ForbiddenError only if the user has no permission to list any of the kinds.
     """
     if words.single:
         if not namespace and any(kind is None or kind.resource.namespaced for kind, _ in words.single):
             raise CommandLineError("a resource cannot be retrieved by name across all namespaces")
-        return Listing(
+        return ExplainListing(
             [
                 ExplainRequest(kind, namespace if kind is None or kind.resource.namespaced else "", name)
                 for kind, name in words.single
@@ -556,7 +556,7 @@ async def list_requests(client: Client, words: ExplainTargets, namespace: str, s
             )
     if refusals and not is_any_listed:
         raise next(iter(refusals.values()))
-    return Listing(askeds, sorted(refusals))
+    return ExplainListing(askeds, sorted(refusals))
 
 
 def _is_made_for_nodes(kind: Kind | None) -> bool:
