@@ -507,7 +507,9 @@ def _parse_target(target: str) -> tuple[Kind | None, str]:
     return parse_target(target)
 
 
-async def list_requests(client: Client, words: ExplainTargets, namespace: str, selector: str) -> ExplainListing:
+async def list_requests(
+    client: Client, words: ExplainTargets, namespace: str, selector: str
+) -> ExplainListing:
     """List the objects that the targets select. An empty `namespace` selects all namespaces. Raises CommandError,
     KubeError; ForbiddenError only if the user has no permission to list any of the kinds.
     """
