@@ -47,7 +47,7 @@ def pull_rules(*, succeeded: Count, failed: Number, unit: str) -> PhaseRules:
                 details="the job has not started",
             ),
             When(phase=Phase.DEGRADED, all=(Zero(desired),), details=f"the job selects no {unit}"),
-            # A job of type Never does not end. When all pulls have succeeded, it is in the state that its spec requests.
+            # A job of type Never does not end. When all pulls have succeeded, it is as its spec requests.
             When(
                 phase=Phase.HEALTHY,
                 all=(
