@@ -82,6 +82,17 @@ async def stuck(stage: Stage) -> None:
     await stage.until(is_explained)
 
 
+async def test_kinds_that_the_user_may_not_list_are_named(stage: Stage) -> None:
+    await stage.create(cloneset())
+    transport = FaultyTransport(stage.client.transport)
+    transport.on(reads("/sidecarsets"), lambda _request: Answer(403, message="sidecarsets is forbidden"))
+    client = stage.client.replace_transport(transport)
+    answer = await asked(stage, "explain_all", client)
+    assert answer["hidden_kinds"] == ["SidecarSet"]
+    assert "no permission to list their objects: SidecarSet." in answer["text"]
+    assert [row["name"] for row in answer["objects"]] == ["web"]
+
+
 async def test_every_tool_is_marked_as_read_only_and_describes_each_argument(stage: Stage) -> None:
     async with McpClient(make_assistant_server(session_of(stage))) as assistant:
         tools = (await assistant.list_tools()).tools

@@ -11,7 +11,9 @@ import pytest
 from pykruise.cli.explain import BROKEN, DONE, run_explain
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.metered import MeteredTransport
+from pykruise.kube.errors import ForbiddenError
 from pykruise.sandbox.cluster import ClusterSettings
+from support.rbac import Authorizer, AuthorizingTransport
 from support.scenario import Stage
 from support.situations.documents import (
     broadcastjob,
@@ -176,6 +178,46 @@ async def test_details_are_shown_on_demand(stage: Stage) -> None:
     assert "→ correct the image or its pull secret in spec.template" in said
     _, listed = await said_of_all(stage, output="json")
     assert {item["kind"] for item in msgspec.json.decode(listed)} == {"CloneSet", "PodUnavailableBudget"}
+
+
+def allowed(stage: Stage, *rules: dict[str, Any]) -> Client:
+    """The client of a user with a Role in the stage's namespace."""
+    role = {"kind": "Role", "metadata": {"namespace": stage.namespace}, "rules": rules}
+    return stage.client.replace_transport(AuthorizingTransport(stage.client.transport, Authorizer([role])))
+
+
+async def test_kinds_that_the_user_may_not_list_are_left_out_with_a_note(stage: Stage) -> None:
+    # given a user who may read the objects of one namespace
+    world = World(stage)
+    await world.start()
+    await put_one_of_every_kind(world)
+    await world.put(pulljob("daily", completionPolicy={"type": "Never"}))
+    await world.wait(60)
+    _, said_to_admin = await said_of_all(stage)
+    groups = ["", "apps", "autoscaling", "batch", "policy", "apps.kruise.io", "policy.kruise.io"]
+    viewer = allowed(stage, {"apiGroups": groups, "resources": ["*"], "verbs": ["get", "list"]})
+    # when
+    notes: list[str] = []
+    _, said = await said_of_all(stage, client=viewer, note=notes.append)
+    # then
+    assert notes == [
+        "These kinds are not shown, because you have no permission to list their objects: "
+        "NodeImage, NodePodProbe, ResourceDistribution, SidecarSet."
+    ]
+    in_namespace = {
+        tuple(line.split()[:2]) for line in said_to_admin.splitlines() if f" {stage.namespace}/" in line
+    }
+    shown = {tuple(line.split()[:2]) for line in said.splitlines() if f" {stage.namespace}/" in line}
+    assert shown == in_namespace
+    # and an object whose details need lists of the whole cluster has its phase
+    (row,) = [line for line in said.splitlines() if line.startswith(f"ImagePullJob {stage.namespace}/daily")]
+    assert row.split()[2] == "Healthy"
+    assert "the details cannot be read: nodeimages is forbidden" in row
+
+
+async def test_explain_fails_if_the_user_may_list_no_kind(stage: Stage) -> None:
+    with pytest.raises(ForbiddenError):
+        await said_of_all(stage, client=allowed(stage))
 
 
 async def test_explain_reports_an_empty_namespace(stage: Stage) -> None:

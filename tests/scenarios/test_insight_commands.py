@@ -1,5 +1,6 @@
 """`pykruise plan` and `pykruise explain` as they are typed: several documents, standard input, JSON, missing rights."""
 
+import asyncio
 import io
 import json
 from collections.abc import AsyncIterator
@@ -130,6 +131,48 @@ async def test_watching_prints_each_change_until_it_is_done(stage: Stage) -> Non
     assert len(printed) > 1
     assert all(first.strip() != second.strip() for first, second in pairwise(printed))
     assert printed[-1].strip().startswith(f"CloneSet {stage.namespace}/web: Healthy.")
+
+
+@pytest.mark.virtual_time("the API server is away for a minute")
+async def test_a_watch_continues_after_reads_that_fail_and_shows_later_objects(stage: Stage) -> None:
+    # given a watch of an unfinished rollout
+    is_away = False
+    transport = FaultyTransport(stage.client.transport)
+    transport.on(reads(), lambda _request: Answer(503) if is_away else None)
+    client = Client(transport, clock=stage.clock, rng=stage.rng)
+    stage.kubelets.set_rules([Rule(image="nginx:1", never_ready=True)])
+    await stage.start_manager()
+    await stage.create(cloneset(replicas=1))
+    await asyncio.sleep(5)
+    watching = asyncio.create_task(explained(stage, "clonesets", client, watch=True))
+    await asyncio.sleep(5)
+    # when
+    is_away = True
+    await asyncio.sleep(60)
+    assert not watching.done()
+    is_away = False
+    await stage.create(cloneset("later", replicas=1))
+    await asyncio.sleep(60)
+    stage.kubelets.set_rules([])
+    # then
+    printed = await watching
+    assert "/later: " not in printed[0]
+    assert f"CloneSet {stage.namespace}/later: Healthy." in printed[-1]
+    assert f"CloneSet {stage.namespace}/web: Healthy." in printed[-1]
+
+
+@pytest.mark.virtual_time("the API server is away for a minute")
+async def test_a_watch_ends_in_time_while_the_api_server_is_away(stage: Stage) -> None:
+    is_away = False
+    transport = FaultyTransport(stage.client.transport)
+    transport.on(reads(), lambda _request: Answer(503) if is_away else None)
+    client = Client(transport, clock=stage.clock, rng=stage.rng)
+    await stage.create(cloneset(replicas=1))
+    watching = asyncio.create_task(explained(stage, "clonesets/web", client, watch=True, timeout_s=60.0))
+    await asyncio.sleep(5)
+    is_away = True
+    async with asyncio.timeout(60):
+        assert len(await watching) == 1
 
 
 async def test_json_has_what_the_text_has(stage: Stage) -> None:

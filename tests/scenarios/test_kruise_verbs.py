@@ -35,7 +35,17 @@ from pykruise.kube.resources import (
 from pykruise.kube.version import __version__
 from pykruise.sandbox.nodes.faults import Rule
 from support.daemonsets import daemonset
-from support.faults import Answer, CutAfter, FaultyTransport, Refuse, conflict, patches, reads, watches
+from support.faults import (
+    Answer,
+    CutAfter,
+    FaultyTransport,
+    GoneAfter,
+    Refuse,
+    conflict,
+    patches,
+    reads,
+    watches,
+)
 from support.kruise import Kruise
 from support.scenario import Object, Stage, cloneset, rolling
 from support.statefulsets import statefulset
@@ -472,6 +482,49 @@ async def test_a_table_that_is_watched_has_a_row_for_each_change(stage: Stage) -
     assert ["web", "5"] in [row.split()[:2] for row in rows[2:]]
     # and one table at a time
     assert "single resource type" in await kruise.refuses("get", "clone,pods", "-w")
+
+
+@pytest.mark.virtual_time("the API server is away for a minute")
+async def test_a_watched_table_has_a_row_for_changes_that_its_watch_has_missed(stage: Stage) -> None:
+    # given a watch that fails and is then too old
+    await started(stage)
+    await stage.stop_manager()
+    faulty = FaultyTransport(stage.client.transport)
+    faulty.on(watches("/clonesets"), Answer(503), GoneAfter(0))
+    watching = asyncio.create_task(Kruise(stage, faulty).run("get", "clone", "web", "-w", "--timeout", "20s"))
+    await asyncio.sleep(0.5)
+    # when
+    await stage.scale("web", 5)
+    # then
+    said = await watching
+    assert said.code == 0
+    assert [row.split()[:2] for row in said.out.splitlines()] == [
+        ["NAME", "DESIRED"],
+        ["web", "3"],
+        ["web", "5"],
+    ]
+
+
+@pytest.mark.virtual_time("the API server is away for a minute")
+async def test_a_watched_tree_continues_after_reads_that_fail(stage: Stage) -> None:
+    # given
+    await started(stage)
+    is_away = False
+    faulty = FaultyTransport(stage.client.transport)
+    faulty.on(reads(), lambda _request: Answer(503) if is_away else None)
+    stage.kubelets.set_rules([Rule(image="nginx:2", never_ready=True)])
+    await stage.set_image("web", "nginx:2")
+    watching = asyncio.create_task(Kruise(stage, faulty).run("get", "rollout", "web", "-w", "--timeout=10m"))
+    await asyncio.sleep(5)
+    # when
+    is_away = True
+    stage.kubelets.set_rules([])
+    await stage.settled(replicas=3, updated=3)
+    await asyncio.sleep(60)
+    assert not watching.done()
+    is_away = False
+    # then
+    assert (await watching).code == 0
 
 
 async def test_scale_exits_with_1_when_pods_are_not_created_in_time(stage: Stage) -> None:

@@ -252,6 +252,22 @@ def test_plan_wants_a_file_or_an_object_and_not_both() -> None:
         assert is_one_error(output)
 
 
+def test_a_manifest_of_another_namespace_is_refused_as_by_kubectl(tmp_path: Path) -> None:
+    # given
+    manifest = app_yaml()
+    manifest["metadata"]["namespace"] = "prod"
+    config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "prod"}}
+    for name, document in (("web.yaml", manifest), ("config.yaml", config)):
+        # when
+        code, output = run("plan", "-f", str(written(tmp_path / name, document)), "-n", "staging")
+        # then
+        assert code == 1
+        assert output == (
+            'error: the namespace from the provided object "prod" does not match the namespace "staging".'
+            " You must pass '--namespace=prod' to perform this operation.\n"
+        )
+
+
 @pytest.mark.parametrize("command", ["plan", "simulate"])
 @pytest.mark.parametrize("kind", list_known_kinds(), ids=lambda kind: kind.name)
 def test_an_api_version_that_is_not_served_is_named_with_the_file_and_the_nearest(

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from pykruise.cli.up import check_replaceable
 from support.up import pykruise, running_up
 
 pytestmark = pytest.mark.real_time
@@ -83,6 +84,29 @@ def test_an_unusable_file_is_reported_in_one_line(tmp_path: Path) -> None:
     assert "cannot be read" in one_line("up", "--load", str(tmp_path / "none.yaml"))
     assert "cannot be created" in one_line("up", "--data-dir", str(rules / "data"))
     assert "--feature-gates: " in one_line("up", "--feature-gates", "NoSuchGate=true")
+
+
+def test_a_kubeconfig_of_other_clusters_is_not_replaced(tmp_path: Path) -> None:
+    # given
+    own, other, notes = tmp_path / "own", tmp_path / "other", tmp_path / "notes"
+    cluster = {"cluster": {"server": "https://127.0.0.1:1"}}
+    own.write_text(json.dumps({"clusters": [{"name": "pykruise", **cluster}]}))
+    other.write_text(
+        json.dumps({"clusters": [{"name": name, **cluster} for name in ("pykruise", "prod", "kind")]})
+    )
+    notes.write_text("dear diary")
+    before = other.read_text()
+    # when
+    lost = one_line("up", "--kubeconfig", str(other))
+    malformed = one_line("up", "--kubeconfig", str(notes))
+    # then
+    assert f"{other}: the kubeconfig has other entries (kind, prod), which would be lost" in lost
+    assert other.read_text() == before
+    assert "is not a kubeconfig" in malformed
+    assert notes.read_text() == "dear diary"
+    # and the files that the command itself may have written are replaced
+    for path in (own, tmp_path / "new"):
+        check_replaceable(path)
 
 
 @needs_kubectl

@@ -16,6 +16,7 @@ SHOWN: dict[str, Shown] = {
     kind.resource.kind: kind.shown for kind in list_kinds() if kind.versions and kind.shown is not None
 }
 KINDS = sorted(SHOWN)
+NEVER: dict[str, Any] = {"completionPolicy": {"type": "Never"}}
 WORKLOADS = ("CloneSet", "StatefulSet", "DaemonSet", "UnitedDeployment", "SidecarSet")
 
 
@@ -127,7 +128,11 @@ def test_counts_decide_for_a_status_by_openkruise(
         ("ImagePullJob", obj(startTime="x", desired=3, active=1), "Progressing"),
         ("ImagePullJob", obj(startTime="x", completionTime="y", desired=3, succeeded=3), "Healthy"),
         ("ImagePullJob", obj(startTime="x", completionTime="y", desired=3, failed=1), "Degraded"),
-        ("ImagePullJob", obj({"completionPolicy": {"type": "Never"}}, startTime="x", desired=3), "Healthy"),
+        ("ImagePullJob", obj(NEVER, startTime="x", desired=3), "Progressing"),
+        ("ImagePullJob", obj(NEVER, startTime="x", desired=3, succeeded=2), "Progressing"),
+        ("ImagePullJob", obj(NEVER, startTime="x", desired=3, succeeded=3), "Healthy"),
+        ("ImageListPullJob", obj(NEVER, startTime="x", desired=2, completed=1), "Progressing"),
+        ("ImageListPullJob", obj(NEVER, startTime="x", desired=2, completed=2), "Healthy"),
         ("ImageListPullJob", obj(startTime="x", completionTime="y", failedImageStatuses=[{}]), "Degraded"),
         ("EphemeralJob", obj(phase="Succeeded", match=2, succeeded=2), "Healthy"),
         ("EphemeralJob", obj(phase="Running", match=2), "Progressing"),

@@ -20,7 +20,7 @@ from pykruise.cli.insight.changed_labels import add_changed_labels
 from pykruise.cli.insight.children import add_children
 from pykruise.cli.insight.cluster_reading import Sight, look
 from pykruise.cli.insight.creators import find_creation, redirect_remedies
-from pykruise.cli.insight.explaining import explain
+from pykruise.cli.insight.explaining import explain, phase_of
 from pykruise.cli.insight.explanation_text import format_explanation
 from pykruise.cli.insight.explanations import Explanation, Wait, rank_waits
 from pykruise.cli.insight.gated_kinds import hold_for_gates
@@ -41,7 +41,7 @@ from pykruise.cli.insight.missing import make_missing_error
 from pykruise.cli.insight.mount_failures import add_mounts
 from pykruise.cli.insight.namesakes import with_namesakes
 from pykruise.cli.insight.other_namespaces import add_other_namespaces
-from pykruise.cli.insight.overview import format_overview
+from pykruise.cli.insight.overview import format_hidden_kinds, format_overview
 from pykruise.cli.insight.pod_origins import add_pod_origins
 from pykruise.cli.insight.pods import NAMES as POD_NAMES
 from pykruise.cli.insight.pods import explain_pod, look_at_pod
@@ -64,6 +64,7 @@ from pykruise.cli.insight.traced_requests import Reach, connect_traced
 from pykruise.cli.insight.unheeded import add_unheeded
 from pykruise.cli.insight.united.explaining import explain_part
 from pykruise.cli.insight.webhooks import add_webhook_configurations
+from pykruise.cli.kubectl.resources import read_patiently
 from pykruise.cli.outputs import check_output, format_document
 from pykruise.kube.client.answers import metadata_of
 from pykruise.kube.client.client import Client
@@ -71,7 +72,7 @@ from pykruise.kube.client.object_events import list_events_about
 from pykruise.kube.client.remembered_lists import RememberedLists
 from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.documents import Document, decode, get_path
-from pykruise.kube.errors import ApiError, NotFoundError
+from pykruise.kube.errors import ApiError, ForbiddenError, NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS
 from pykruise.manager.settings import ManagerSettings
@@ -378,6 +379,14 @@ class ExplainRequest(msgspec.Struct, frozen=True):
     """Whether the explanation is shown if the object needs no action."""
 
 
+class ExplainListing(msgspec.Struct, frozen=True):
+    """Objects that the targets select."""
+
+    requests: list[ExplainRequest]
+    hidden: list[str] = []
+    """Kinds that are left out, because the user has no permission to list their objects."""
+
+
 async def run_explain(
     *targets: str,
     namespace: str | None,
@@ -393,28 +402,40 @@ async def run_explain(
     selector: str = "",
     with_details: bool = False,
     reach: Reach = connect_traced,
+    note: Callable[[str], object] = lambda _: None,
 ) -> int:
     """Print the explanations. With `watch`, print them again whenever they change, until all are done or `timeout_s`
-    has passed.
+    has passed. Temporary errors do not end a watch.
 
     `targets` have kubectl's form: `clonesets/web`, `clone web db`, `clonesets`, `all`. Returns the exit code of the
     object in the worst state. `with_details`: with `all`, print the details of each object that needs action instead
-    of a row.
+    of a row. `note` receives lines that are not part of the output: the kinds that the user has no permission to list.
     """
     check_output(output)
     words = read_targets(targets)
     given = parse_settings(feature_gates) if feature_gates else None
-    ends = time.monotonic() + timeout_s if timeout_s else None
+    clock = asyncio.get_running_loop().time
+    ends = clock() + timeout_s if timeout_s else None
     async with reach(kubeconfig, context) as (client, default_namespace):
         settings = (
             await fit_settings(client, given) if given else await read_manager_settings(client, time.time)
         )
         where = "" if everywhere else namespace or default_namespace
-        asked = await list_requests(client, words, where, selector)
         shown: list[Explanation] | None = None
-        while True:
+        noted = ""
+
+        async def read() -> tuple[list[Explanation], Instant]:
+            nonlocal noted
+            listing = await list_requests(client, words, where, selector)
+            hidden = format_hidden_kinds(listing.hidden)
+            if hidden and hidden != noted:
+                note(hidden)
+            noted = hidden
             now = time.time()
-            explanations = await explain_each(client, asked, now, settings)
+            return await explain_each(client, listing.requests, now, settings), now
+
+        explanations, now = await read()
+        while True:
             if explanations != shown:
                 text_now = _render(
                     explanations,
@@ -426,17 +447,21 @@ async def run_explain(
                 )
                 say(text_now if shown is None else f"\n{text_now}")
                 shown = explanations
-            is_late = ends is not None and time.monotonic() + every_s > ends
-            if (
-                not watch
-                or is_late
-                or all(
-                    explanation.verdict == "done" and not explanation.phase.exit_code
-                    for explanation in explanations
-                )
-            ):
-                return max((code_of(explanation) for explanation in explanations), default=DONE)
-            await asyncio.sleep(every_s)
+            left_s = ends - clock() if ends is not None else None
+            is_late = left_s is not None and left_s < every_s
+            if not watch or is_late or all(map(_is_done, explanations)):
+                break
+            try:
+                async with asyncio.timeout(left_s):
+                    await asyncio.sleep(every_s)
+                    explanations, now = await read_patiently(read)
+            except TimeoutError:
+                break
+        return max(map(code_of, explanations), default=DONE)
+
+
+def _is_done(explanation: Explanation) -> bool:
+    return explanation.verdict == "done" and not explanation.phase.exit_code
 
 
 def code_of(explanation: Explanation) -> int:
@@ -484,18 +509,22 @@ def _parse_target(target: str) -> tuple[Kind | None, str]:
 
 async def list_requests(
     client: Client, words: ExplainTargets, namespace: str, selector: str
-) -> list[ExplainRequest]:
-    """Return the objects that the targets name. An empty `namespace` selects all namespaces. Raises CommandError,
-    KubeError.
+) -> ExplainListing:
+    """List the objects that the targets select. An empty `namespace` selects all namespaces. Raises CommandError,
+    KubeError; ForbiddenError only if the user has no permission to list any of the kinds.
     """
     if words.single:
         if not namespace and any(kind is None or kind.resource.namespaced for kind, _ in words.single):
             raise CommandLineError("a resource cannot be retrieved by name across all namespaces")
-        return [
-            ExplainRequest(kind, namespace if kind is None or kind.resource.namespaced else "", name)
-            for kind, name in words.single
-        ]
+        return ExplainListing(
+            [
+                ExplainRequest(kind, namespace if kind is None or kind.resource.namespaced else "", name)
+                for kind, name in words.single
+            ]
+        )
     askeds: list[ExplainRequest] = []
+    refusals: dict[str, ForbiddenError] = {}
+    is_any_listed = False
     for kind in words.kinds:
         resource = PODS if kind is None else kind.resource
         try:
@@ -509,6 +538,10 @@ async def list_requests(
             if len(words.kinds) == 1:
                 raise
             continue  # with several kinds, kinds that the cluster does not have are skipped
+        except ForbiddenError as error:
+            refusals[resource.kind] = error
+            continue
+        is_any_listed = True
         for raw in listed.items:
             metadata = metadata_of(raw)
             is_for_a_node = words.is_all and _is_made_for_nodes(kind)
@@ -523,7 +556,9 @@ async def list_requests(
                     is_shown_if_well=not is_for_a_node,
                 )
             )
-    return askeds
+    if refusals and not is_any_listed:
+        raise next(iter(refusals.values()))
+    return ExplainListing(askeds, sorted(refusals))
 
 
 def _is_made_for_nodes(kind: Kind | None) -> bool:
@@ -546,7 +581,9 @@ AT_ONCE: Final = 8
 async def explain_each(
     client: Client, asked: Sequence[ExplainRequest], now: Instant, settings: ManagerSettings
 ) -> list[Explanation]:
-    """Return explanations of existing objects. An object that was found in a list and no longer exists is left out.
+    """Return explanations of existing objects. An object that was found in a list and no longer exists is left out. If
+    the user has no permission to read the details of such an object, its explanation has only the phase.
+
     Raises CommandError when an object that the user named does not exist.
     """
     places = asyncio.Semaphore(AT_ONCE)
@@ -560,6 +597,10 @@ async def explain_each(
                 if not asked.is_listed or not isinstance(error.__cause__, NotFoundError):
                     raise
                 return None
+            except ForbiddenError as error:
+                if not asked.is_listed or asked.kind is None:
+                    raise
+                return await _read_phase(client, asked.kind, Key(asked.namespace, asked.name), error)
 
     explanations = await asyncio.gather(*map(look_at, asked))
     return [
@@ -576,6 +617,25 @@ async def _explain_one(
     if asked.kind is None:
         return await read_and_explain_pod(client, key, now=now, settings=settings)
     return await read_and_explain(client, key, now=now, kind=asked.kind, settings=settings)
+
+
+async def _read_phase(client: Client, kind: Kind, key: Key, error: ForbiddenError) -> Explanation | None:
+    """Return the phase that the object itself shows, and the error of the denied read; None if the object no longer
+    exists.
+    """
+    try:
+        document = decode(await client.get(kind.resource, key.namespace, key.name))
+    except NotFoundError:
+        return None
+    phase = phase_of(document, ())
+    return Explanation(
+        kind=kind.resource.kind,
+        namespace=key.namespace,
+        name=key.name,
+        verdict="waiting" if phase.exit_code else "done",
+        phase=phase,
+        headline=f"the details cannot be read: {error}",
+    )
 
 
 def _render(

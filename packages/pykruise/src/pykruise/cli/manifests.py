@@ -1,6 +1,7 @@
 """Manifests for a command: reads YAML into documents, and reports errors with file and line.
 
 text ──▶ load_documents() ──▶ documents; CommandError when a document is not a Kubernetes object
+document, -n ──▶ check_namespace() ──▶ CommandError when they name different namespaces
 """
 
 from collections.abc import Mapping
@@ -47,6 +48,18 @@ def load_documents(text: str, *, source: str) -> list[dict[str, Any]]:
     for number, document in enumerate(documents, start=1):
         _check_document(document, where=f"{source}, document {number}")
     return documents
+
+
+def check_namespace(document: Mapping[str, Any], given: str) -> None:
+    """Raise CommandError, in kubectl's words, if the manifest names a namespace, and `-n` (`given`) names another
+    one.
+    """
+    own = document["metadata"].get("namespace") or ""
+    if own and given and own != given:
+        raise CommandError(
+            f'the namespace from the provided object "{own}" does not match the namespace "{given}". You must pass'
+            f" '--namespace={own}' to perform this operation."
+        )
 
 
 def _list_items(document: Any) -> list[Any]:

@@ -33,7 +33,7 @@ from pykruise.cli.insight.kind_insights import ATTACHED
 from pykruise.cli.insight.known_kinds import check_manifests, find_kind_of_document, insight_of, parse_target
 from pykruise.cli.insight.missing import make_missing_error
 from pykruise.cli.insight.traced_requests import Reach, connect_traced
-from pykruise.cli.manifests import load_documents, read_documents
+from pykruise.cli.manifests import check_namespace, load_documents, read_documents
 from pykruise.cli.outputs import check_output, format_document, warning_lines
 from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Instant
@@ -76,6 +76,7 @@ async def run_plan(
     if target is not None and not sets:
         raise CommandLineError(f"no change of {target} is given; use --set, such as --set replicas=5")
     documents, others = split_built_in(_read_documents(file), with_config=True)
+    check_namespaces([*documents, *filter(is_config, others)], namespace or "")
     given = parse_settings(feature_gates) if feature_gates else None
     async with reach(kubeconfig, context) as (client, default_namespace):
         settings = (
@@ -97,7 +98,7 @@ async def run_plan(
                     plan_document(
                         client,
                         apply_sets(document, sets),
-                        namespace=namespace or document["metadata"].get("namespace") or default_namespace,
+                        namespace=document["metadata"].get("namespace") or there,
                         now=time.time(),
                         settings=settings,
                         changed_config=changes.of(document, namespace=there),
@@ -210,6 +211,13 @@ def check_documents(documents: list[Document], *, source: str) -> list[Document]
         raise CommandError(f"{source}: the input contains no objects")
     check_manifests(documents, source=source)
     return documents
+
+
+def check_namespaces(documents: Sequence[Document], given: str) -> None:
+    """Raise CommandError if a manifest of a namespaced object names another namespace than `-n` (`given`)."""
+    for document in documents:
+        if is_config(document) or find_kind_of_document(document).resource.namespaced:
+            check_namespace(document, given)
 
 
 def split_built_in(

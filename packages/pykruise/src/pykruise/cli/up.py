@@ -27,8 +27,9 @@ from pykruise.cli.playground import (
 from pykruise.kinds import list_kinds
 from pykruise.kinds.gates import list_all_gates
 from pykruise.kube.clock import read_system_clock
+from pykruise.kube.config.kubeconfig_files import merge_kubeconfigs
 from pykruise.kube.schemas.releases import NEWEST_MINOR, number_of
-from pykruise.kube.values.counts import format_count
+from pykruise.kube.values.counts import format_count, format_first
 from pykruise.manager.settings import ManagerSettings
 from pykruise.sandbox.apiserver.catalog import FIRST_WITH_RESIZE
 from pykruise.sandbox.certificates import Certificate, build_kubeconfig, issue, write_kubeconfig
@@ -70,9 +71,11 @@ class UpOptions(msgspec.Struct, frozen=True, kw_only=True):
 async def run_up(options: UpOptions) -> None:
     """Run the cluster until SIGINT or SIGTERM.
 
-    Raises CommandError for unknown gates and files that cannot be read or written, OSError for a port that cannot be
-    used.
+    Raises CommandError for unknown gates and files that cannot be read or written, KubeError for a file that would be
+    replaced and is not a kubeconfig, OSError for a port that cannot be used.
     """
+    if options.kubeconfig is not None:
+        check_replaceable(options.kubeconfig)
     version = version_of(options.kubernetes)
     has_resize = number_of(options.kubernetes) >= number_of(FIRST_WITH_RESIZE)
     manager_settings = settings_of(options.feature_gates).fit_version(version, uses_resize=has_resize)
@@ -171,6 +174,25 @@ def _stop_on_signals() -> asyncio.Event:
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     return stop
+
+
+def check_replaceable(path: Path) -> None:
+    """Check that the file does not exist, is empty, or has only the entries that this command writes. Raises
+    CommandError for other entries, because they would be lost; KubeError if the file is not a kubeconfig.
+    """
+    if not path.is_file() or not path.stat().st_size:
+        return
+    entries, _ = merge_kubeconfigs([path])
+    names = {str(entry.value["name"]) for listed in entries.values() for entry in listed}
+    if others := sorted(names - {CONTEXT}):
+        raise CommandError(
+            f"{path}: the kubeconfig has other entries ({format_first(others, _NAMED)}), which would be lost;"
+            " give --kubeconfig the path of a new file"
+        )
+
+
+_NAMED = 5
+"""Maximum number of entries that the error names."""
 
 
 @contextmanager

@@ -13,6 +13,9 @@ The workload must have the same label, with the value "true", in `spec.lifecycle
 `inPlaceUpdate`) and in its pod template. For each pod and each state, the function is called at least once. It is
 called again if this program ended before the label was removed, and, after a delay, if the function raised an
 exception. After an in-place update, this program adds the label again, and the pod returns to service.
+
+A workload can cancel the deletion or the update while the function runs: the pod then leaves the state. In this case
+the label stays, and the function is called again before the next deletion or update.
 """
 
 import asyncio
@@ -21,6 +24,8 @@ import random
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeVar
+
+import msgspec
 
 from pykruise.kube.cache.cache import Cache, Change
 from pykruise.kube.client.client import Client
@@ -35,7 +40,7 @@ from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS
 from pykruise.pods.lifecycle.states import LifecycleState
-from pykruise.pods.view.keys import STATE_LABEL
+from pykruise.pods.view.keys import STATE_LABEL, STATE_TIME_ANNOTATION
 
 __all__ = ["Hooks"]
 
@@ -49,6 +54,15 @@ H = TypeVar("H", bound=Hook)
 _VALUE: Final = "true"
 _LONGEST_WAIT_S: Final = 60.0
 """Maximum delay in seconds between two calls for a pod whose hook raises an exception."""
+
+
+class _Occasion(msgspec.Struct, frozen=True):
+    """One stay of a pod in a lifecycle state: the reason for one call."""
+
+    uid: str
+    state: str
+    since: str
+    """Time at which the pod got the state; empty if the pod does not have the annotation."""
 
 
 class _Pod:
@@ -67,6 +81,12 @@ class _Pod:
         """Lifecycle state of the pod."""
         labels: Mapping[str, str] = self.document["metadata"].get("labels") or {}
         return labels.get(STATE_LABEL, "")
+
+    @property
+    def occasion(self) -> _Occasion:
+        """The stay of the pod in its lifecycle state."""
+        annotations: Mapping[str, str] = self.document["metadata"].get("annotations") or {}
+        return _Occasion(self.uid, self.state, annotations.get(STATE_TIME_ANNOTATION, ""))
 
 
 class Hooks:
@@ -138,11 +158,18 @@ class Hooks:
             rng=rng,
         )
         queue: WorkQueue[Key] = WorkQueue(max_delay_s=_LONGEST_WAIT_S, rng=rng)
+        returned: dict[Key, _Occasion] = {}
 
         async def handle(key: Key) -> float | None:
             pod = cache.get(key)
-            if pod is not None:
-                await self._handle(client, pod)
+            if pod is None or self._is_done(pod):
+                returned.pop(key, None)
+                return None
+            if returned.get(key) != pod.occasion:
+                await self._call(pod)
+                returned[key] = pod.occasion
+            await self._finish(client, cache, pod)
+            del returned[key]
             return None
 
         def enqueue(change: Change[_Pod]) -> None:
@@ -157,20 +184,36 @@ class Hooks:
             tasks.create_task(cache.run())
             tasks.create_task(controller.run())
 
-    async def _handle(self, client: Client, pod: _Pod) -> None:
-        is_back = pod.state == LifecycleState.UPDATED
-        if self._is_held(pod) == is_back:
-            return  # the label or finalizer was already removed, or already added again
+    def _is_done(self, pod: _Pod) -> bool:
+        """Whether the label or finalizer was already removed, or already added again after an update."""
+        return self._is_held(pod) == (pod.state == LifecycleState.UPDATED)
+
+    async def _call(self, pod: _Pod) -> None:
         hook = self._hooks.get(pod.state)
         if hook is not None:
             _log.info("%s/%s: %s", pod.namespace, pod.name, pod.state)
             await hook(pod.document)
+
+    async def _finish(self, client: Client, cache: Cache[_Pod], pod: _Pod) -> None:
+        """Remove the label or finalizer, or add it again after an update, unless the pod left the state during the
+        call. `pod`: the pod as it was at the call. Raises ConflictError if the pod changes between the read and the
+        patch.
+        """
         try:
-            await client.patch(
-                PODS, pod.namespace, pod.name, self._build_patch(pod, on=is_back), patch_type=PatchType.MERGE
-            )
+            raw = await client.get(PODS, pod.namespace, pod.name)
+            cache.observe_written(raw)
+            stored = _Pod(raw)
+            if stored.occasion != pod.occasion:
+                _log.info(
+                    "%s/%s: the pod left the state %s during the call", pod.namespace, pod.name, pod.state
+                )
+            elif not self._is_done(stored):
+                patch = self._build_patch(stored)
+                raw = await client.patch(PODS, pod.namespace, pod.name, patch, patch_type=PatchType.MERGE)
+                cache.observe_written(raw)
         except NotFoundError:
             _log.info("%s/%s was deleted", pod.namespace, pod.name)
+            cache.observe_deleted(Key(pod.namespace, pod.name), pod.uid, b"")
 
     def _is_held(self, pod: _Pod) -> bool:
         meta = pod.document["metadata"]
@@ -178,21 +221,18 @@ class Hooks:
             return (meta.get("labels") or {}).get(self._label) == _VALUE
         return self._finalizer in (meta.get("finalizers") or ())
 
-    def _build_patch(self, pod: _Pod, *, on: bool) -> Document:
-        """Return the patch that adds (`on`) or removes the label or finalizer. A merge patch replaces the whole list of
-        finalizers, so it contains the resourceVersion: it must fail if another client changed the list.
+    def _build_patch(self, pod: _Pod) -> Document:
+        """Return the patch that removes the label or finalizer, or adds it again after an update. It contains the
+        resourceVersion: it must fail if the state has changed, or if another client changed the list of finalizers,
+        because a merge patch replaces the whole list.
         """
+        is_added = pod.state == LifecycleState.UPDATED
+        meta: Document = {"uid": pod.uid, "resourceVersion": str(pod.resource_version)}
         if self._label:
-            return {"metadata": {"uid": pod.uid, "labels": {self._label: _VALUE if on else None}}}
+            return {"metadata": {**meta, "labels": {self._label: _VALUE if is_added else None}}}
         kept = [
             finalizer
             for finalizer in pod.document["metadata"].get("finalizers") or ()
             if finalizer != self._finalizer
         ]
-        return {
-            "metadata": {
-                "uid": pod.uid,
-                "resourceVersion": str(pod.resource_version),
-                "finalizers": [*kept, *([self._finalizer] if on else [])],
-            }
-        }
+        return {"metadata": {**meta, "finalizers": [*kept, *([self._finalizer] if is_added else [])]}}

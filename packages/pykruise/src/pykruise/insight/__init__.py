@@ -23,7 +23,7 @@ from pykruise.cli.insight.gates import read_manager_settings
 from pykruise.cli.insight.known_kinds import parse_target
 from pykruise.cli.insight.pods import NAMES
 from pykruise.cli.insight.traced_requests import connect_traced
-from pykruise.cli.plan import apply_sets, plan_document, read_live_document
+from pykruise.cli.plan import apply_sets, check_namespaces, plan_document, read_live_document
 from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
@@ -73,7 +73,8 @@ async def plan(
     """Forecast a change. `target`: an object as a user would apply it, or the name of an existing object, such as
     `clonesets/web`. `sets`: changes to this object, in the syntax of `--set` (`image=main=shop:2`).
 
-    `namespace`, `client`, `kubeconfig`, `context`, `now` and the errors are the same as in `explain`.
+    `namespace`, `client`, `kubeconfig`, `context`, `now` and the errors are the same as in `explain`. Also raises
+    CommandError if `namespace` is not the namespace of the given object.
     """
     async with _connect(client, kubeconfig, context) as (asking, default):
         at = time.time() if now is None else now
@@ -83,7 +84,8 @@ async def plan(
             document = await read_live_document(asking, namespace or default, kind, name)
         else:
             document = dict(target)
-        place = namespace or document["metadata"].get("namespace") or default
+            check_namespaces([document], namespace)
+        place = document["metadata"].get("namespace") or namespace or default
         settings = await read_manager_settings(asking, lambda: at)
         return await plan_document(
             asking, apply_sets(document, sets), namespace=place, now=at, settings=settings

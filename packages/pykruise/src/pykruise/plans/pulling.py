@@ -11,6 +11,7 @@ from typing import Any, Final
 from pykruise.kube.documents import get_path
 from pykruise.plans.progress import (
     Count,
+    Difference,
     Has,
     Is,
     Number,
@@ -46,8 +47,15 @@ def pull_rules(*, succeeded: Count, failed: Number, unit: str) -> PhaseRules:
                 details="the job has not started",
             ),
             When(phase=Phase.DEGRADED, all=(Zero(desired),), details=f"the job selects no {unit}"),
-            When(phase=Phase.PROGRESSING, all=(Positive(active),)),
-            When(phase=Phase.HEALTHY, all=(Is("spec.completionPolicy.type", ("Never",)),)),
+            # A job of type Never does not end. When all pulls have succeeded, it is as its spec requests.
+            When(
+                phase=Phase.HEALTHY,
+                all=(
+                    Is("spec.completionPolicy.type", ("Never",)),
+                    Zero(active),
+                    Zero(Difference(desired, succeeded)),
+                ),
+            ),
         ),
         otherwise=Phase.PROGRESSING,
         counts=ProgressCounts(wanted=desired, active=active, succeeded=succeeded, failed=failed),

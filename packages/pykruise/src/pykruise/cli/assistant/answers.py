@@ -78,6 +78,8 @@ class OverviewAnswer(ToolAnswer, frozen=True, kw_only=True):
     objects: list[OverviewRow]
     omitted: int = 0
     """Number of objects that are left out because there are too many."""
+    hidden_kinds: list[str] = []
+    """Kinds that are left out, because the user has no permission to list their objects."""
 
 
 class PlanArguments(ToolArguments, frozen=True, kw_only=True):

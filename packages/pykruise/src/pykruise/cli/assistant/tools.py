@@ -45,7 +45,7 @@ from pykruise.cli.insight.explanation_text import format_explanation
 from pykruise.cli.insight.explanations import Explanation
 from pykruise.cli.insight.gates import read_manager_settings
 from pykruise.cli.insight.known_kinds import list_known_kinds, parse_target
-from pykruise.cli.insight.overview import format_overview, sort_by_need
+from pykruise.cli.insight.overview import format_hidden_kinds, format_overview, sort_by_need
 from pykruise.cli.insight.traced_requests import Reach, connect_traced
 from pykruise.cli.kubectl.flags import CommandCall
 from pykruise.cli.kubectl.resources import Info, find
@@ -60,6 +60,7 @@ from pykruise.cli.manifests import load_documents
 from pykruise.cli.plan import (
     apply_sets,
     check_documents,
+    check_namespaces,
     describe_forecast,
     plan_document,
     read_live_document,
@@ -152,7 +153,7 @@ async def explain_object(session: ToolSession, arguments: ExplainArguments) -> E
         raise CommandError(
             f"target {arguments.target!r}: expected TYPE/NAME of one object, such as clonesets/web"
         )
-    explanation = (await _explain(session, targets, arguments.namespace))[0]
+    (explanation,), _ = await _explain(session, targets, arguments.namespace)
     return ExplainAnswer(
         text=format_explanation(explanation, now=session.clock()),
         cause=explanation.cause,
@@ -165,7 +166,7 @@ async def explain_object(session: ToolSession, arguments: ExplainArguments) -> E
 async def list_objects(session: ToolSession, arguments: OverviewArguments) -> OverviewAnswer:
     """Objects of every kind, those that need action first."""
     targets = ExplainTargets(kinds=tuple(list_known_kinds()), is_all=True)
-    explanations = await _explain(
+    explanations, hidden_kinds = await _explain(
         session,
         targets,
         arguments.namespace,
@@ -177,10 +178,12 @@ async def list_objects(session: ToolSession, arguments: OverviewArguments) -> Ov
         for explanation in explanations
         if explanation.phase.needs_a_person or not arguments.only_needing_action
     )
+    text = format_overview(rows[:MOST_ITEMS], names_namespace=True)
     return OverviewAnswer(
-        text=format_overview(rows[:MOST_ITEMS], names_namespace=True),
+        text="\n\n".join(filter(None, [text, format_hidden_kinds(hidden_kinds)])),
         objects=[_build_overview_row(explanation) for explanation in rows[:MOST_ITEMS]],
         omitted=max(len(rows) - MOST_ITEMS, 0),
+        hidden_kinds=hidden_kinds,
     )
 
 
@@ -205,11 +208,12 @@ async def _explain(
     *,
     selector: str = "",
     everywhere: bool = False,
-) -> list[Explanation]:
+) -> tuple[list[Explanation], list[str]]:
+    """Return the explanations, and the kinds that the user has no permission to list."""
     async with session.connect(namespace) as (client, there):
         settings = await read_manager_settings(client, session.clock)
-        requests = await list_requests(client, targets, "" if everywhere else there, selector)
-        return await explain_each(client, requests, session.clock(), settings)
+        listing = await list_requests(client, targets, "" if everywhere else there, selector)
+        return await explain_each(client, listing.requests, session.clock(), settings), listing.hidden
 
 
 async def plan_change(session: ToolSession, arguments: PlanArguments) -> PlanAnswer:
@@ -225,6 +229,7 @@ async def plan_change(session: ToolSession, arguments: PlanArguments) -> PlanAns
             source = "manifest"
             documents = check_documents(load_documents(arguments.manifest, source=source), source=source)
             documents, _ = split_built_in(documents)
+            check_namespaces(documents, arguments.namespace)
         settings = await read_manager_settings(client, session.clock)
         forecasts = [
             await plan_document(

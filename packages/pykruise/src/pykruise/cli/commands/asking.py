@@ -75,6 +75,7 @@ def explain(
             output=output,
             feature_gates=feature_gates,
             say=click.echo,
+            note=lambda text: click.echo(text, err=True),
             reach=reach(),
         )
     )

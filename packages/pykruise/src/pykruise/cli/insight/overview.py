@@ -43,6 +43,13 @@ def format_overview(explanations: Sequence[Explanation], *, names_namespace: boo
     )
 
 
+def format_hidden_kinds(kinds: Sequence[str]) -> str:
+    """Return the sentence about kinds that the user has no permission to list; empty if there are none."""
+    if not kinds:
+        return ""
+    return f"These kinds are not shown, because you have no permission to list their objects: {', '.join(kinds)}."
+
+
 def sort_by_need(explanations: Iterable[Explanation]) -> list[Explanation]:
     """Sort objects that need action first, then by kind, namespace and name."""
     return sorted(

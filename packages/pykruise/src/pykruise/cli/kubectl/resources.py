@@ -270,7 +270,7 @@ async def _find_in_files(session: Session, *, if_none: str, is_local: bool) -> S
     for document in documents:
         try:
             infos.append(await _find_document(session, document, is_local=is_local))
-        except (KubeError, KubectlError) as error:
+        except (KubeError, CommandError) as error:
             errors.append(error)
     return SelectedObjects(infos=tuple(infos), errors=tuple(errors))
 
@@ -300,14 +300,11 @@ async def _find_document(session: Session, document: Document, *, is_local: bool
 
 
 async def namespace_of(session: Session, document: Document) -> str:
-    """Namespace of a manifest's object. Raises KubectlError when `-n` names another namespace."""
-    own, given = document["metadata"].get("namespace") or "", session.call.text("namespace")
-    if own and given and own != given:
-        raise KubectlError(
-            f'the namespace from the provided object "{own}" does not match the namespace "{given}". You must pass'
-            f" '--namespace={own}' to perform this operation."
-        )
-    return own or await session.read_namespace()
+    """Namespace of a manifest's object. Raises CommandError when `-n` names another namespace."""
+    from pykruise.cli.manifests import check_namespace
+
+    check_namespace(document, session.call.text("namespace"))
+    return document["metadata"].get("namespace") or await session.read_namespace()
 
 
 def _guess_resource(document: Document) -> Resource:

@@ -9,6 +9,7 @@ no colours. Output that is not a terminal also has no colours; a changed tree is
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -25,7 +26,7 @@ from pykruise.cli.kubectl.pods import (
     revision_of,
     state_of,
 )
-from pykruise.cli.kubectl.resources import Error, Info, get, parse_request, reread
+from pykruise.cli.kubectl.resources import Error, Info, get, parse_request, read_patiently, reread
 from pykruise.cli.kubectl.revisions import Revision, read_revisions
 from pykruise.cli.kubectl.rollout_status import TimedOutError
 from pykruise.cli.kubectl.session import Session
@@ -257,7 +258,15 @@ async def show_tree(session: Session, arguments: Sequence[str]) -> list[Error]:
         for line in format_tree(tree, colours=colours):
             session.say(line)
         return []
-    ends = session.ends
+    try:
+        async with asyncio.timeout(session.call.seconds("timeout") or None):
+            await _draw_until_done(session, info, colours=colours)
+    except TimeoutError:
+        return [TimedOutError("timed out waiting for the condition")]
+    return []
+
+
+async def _draw_until_done(session: Session, info: Info, *, colours: bool) -> None:
     drawn: list[str] = []
     async with watch_changes(session, *_list_watched_parts(info)) as changed:
         async for tree in _watch_tree(session, info, changed):
@@ -266,10 +275,7 @@ async def show_tree(session: Session, arguments: Sequence[str]) -> list[Error]:
                 draw(session, lines, before=len(drawn))
                 drawn = lines
             if tree.is_done:
-                return []
-            if ends is not None and session.now >= ends:
-                return [TimedOutError("timed out waiting for the condition")]
-    return []
+                return
 
 
 def _list_watched_parts(info: Info) -> Iterator[Watched]:
@@ -285,15 +291,17 @@ def _list_watched_parts(info: Info) -> Iterator[Watched]:
 
 
 async def _watch_tree(session: Session, info: Info, changed: asyncio.Event) -> AsyncIterator[Tree]:
-    """Yield the tree after changes, but not more often than it is drawn, and each second for the ages."""
+    """Yield the tree after changes, but not more often than it is drawn, and each second for the ages. Temporary errors
+    are waited out, without a time limit.
+    """
     pace = REDRAW_S if session.around.is_terminal else AGES_S
     while True:
         changed.clear()
         try:
-            info = await reread(session, info)
+            info = await read_patiently(partial(reread, session, info))
         except NotFoundError:
             raise KubectlError("object has been deleted") from None
-        revisions, pods = await _read_children(session, info)
+        revisions, pods = await read_patiently(partial(_read_children, session, info))
         yield tree_of(info, revisions, pods, now=session.now)
         await asyncio.sleep(pace)
         while not changed.is_set():
