@@ -148,8 +148,8 @@ def test_a_term_about_other_pods_selects_them_by_valid_keys(
 ) -> None:
     term = {"topologyKey": "zone", **fields}
     causes = check_affinity({"podAntiAffinity": {REQUIRED: [term]}}, "a")
-    found = [f"{cause.field}: {cause.message}" for cause in causes]
-    assert found == [f"a.podAntiAffinity.{REQUIRED}[0].{text}" for text in expected]
+    errors = [f"{cause.field}: {cause.message}" for cause in causes]
+    assert errors == [f"a.podAntiAffinity.{REQUIRED}[0].{text}" for text in expected]
 
 
 def test_an_invalid_label_key_is_named() -> None:

@@ -29,13 +29,13 @@ def flaws(minor: str = "1.37", **fields: Any) -> list[str]:
 
 def of_container(minor: str = "1.37", **fields: Any) -> list[str]:
     volumes: list[Any] = [{"name": name, "emptyDir": {}} for name in ("v", "w")]
-    found = flaws(minor, containers=[{**ONE, **fields}], volumes=volumes)
-    return [flaw.removeprefix("spec.containers[0].") for flaw in found]
+    errors = flaws(minor, containers=[{**ONE, **fields}], volumes=volumes)
+    return [flaw.removeprefix("spec.containers[0].") for flaw in errors]
 
 
 def of_volume(**source: Any) -> list[str]:
-    found = flaws(volumes=[{"name": "v", **source}])
-    return [flaw.removeprefix("spec.volumes[0].") for flaw in found]
+    errors = flaws(volumes=[{"name": "v", **source}])
+    return [flaw.removeprefix("spec.volumes[0].") for flaw in errors]
 
 
 # ── hooks ────────────────────────────────────────────────────────────────
@@ -61,14 +61,14 @@ def of_volume(**source: Any) -> list[str]:
 def test_a_hook_sleeps_no_longer_than_the_grace_period(
     hook: str, minor: str, seconds: int, says: str
 ) -> None:
-    found = of_container(minor, lifecycle={hook: {"sleep": {"seconds": seconds}}})
-    assert found == ([f"lifecycle.{hook}.sleep: Invalid value: {seconds}: {says}"] if says else [])
+    errors = of_container(minor, lifecycle={hook: {"sleep": {"seconds": seconds}}})
+    assert errors == ([f"lifecycle.{hook}.sleep: Invalid value: {seconds}: {says}"] if says else [])
 
 
 def test_the_hooks_of_a_sidecar_have_the_same_limit() -> None:
     sidecar = {**ONE, "name": "s", "lifecycle": {"preStop": {"sleep": {"seconds": 60}}}}
-    (found,) = flaws(initContainers=[{**sidecar, "restartPolicy": "Always"}])
-    assert found.startswith("spec.initContainers[0].lifecycle.preStop.sleep: Invalid value: 60: ")
+    (errors,) = flaws(initContainers=[{**sidecar, "restartPolicy": "Always"}])
+    assert errors.startswith("spec.initContainers[0].lifecycle.preStop.sleep: Invalid value: 60: ")
 
 
 # ── security ─────────────────────────────────────────────────────────────
@@ -101,18 +101,18 @@ PROFILES = '"Localhost", "RuntimeDefault", "Unconfined"'
     ],
 )
 def test_a_seccomp_profile_has_a_known_type(profile: dict[str, Any], expected: list[str]) -> None:
-    for found, path in (
+    for errors, path in (
         (of_container(securityContext={"seccompProfile": profile}), "securityContext.seccompProfile"),
         (flaws(securityContext={"seccompProfile": profile}), "spec.securityContext.seccompProfile"),
     ):
-        assert found == [f"{path}.{text}" for text in expected]
+        assert errors == [f"{path}.{text}" for text in expected]
 
 
 def test_only_the_seccomp_type_localhost_has_a_file() -> None:
     profile = {"type": "Unconfined", "localhostProfile": "a"}
-    (found,) = flaws(securityContext={"seccompProfile": profile})
-    assert found.startswith("spec.securityContext.seccompProfile.localhostProfile: Invalid value: ")
-    assert found.endswith(": can only be set when seccomp type is Localhost")
+    (errors,) = flaws(securityContext={"seccompProfile": profile})
+    assert errors.startswith("spec.securityContext.seccompProfile.localhostProfile: Invalid value: ")
+    assert errors.endswith(": can only be set when seccomp type is Localhost")
 
 
 @pytest.mark.parametrize(
@@ -141,11 +141,11 @@ def test_only_the_seccomp_type_localhost_has_a_file() -> None:
     ],
 )
 def test_an_app_armor_profile_has_a_known_type(profile: dict[str, Any], expected: list[str]) -> None:
-    for found, path in (
+    for errors, path in (
         (of_container(securityContext={"appArmorProfile": profile}), "securityContext.appArmorProfile"),
         (flaws(securityContext={"appArmorProfile": profile}), "spec.securityContext.appArmorProfile"),
     ):
-        assert found == [f"{path}.{text}" for text in expected]
+        assert errors == [f"{path}.{text}" for text in expected]
 
 
 @pytest.mark.parametrize(
@@ -159,8 +159,8 @@ def test_an_app_armor_profile_has_a_known_type(profile: dict[str, Any], expected
 )
 def test_an_unmasked_proc_needs_an_own_user_namespace(mount: str, on_host: bool, expected: list[str]) -> None:
     container = {**ONE, "securityContext": {"procMount": mount}}
-    found = flaws(containers=[container], hostUsers=on_host)
-    assert found == [f"spec.containers[0].securityContext.procMount: {text}" for text in expected]
+    errors = flaws(containers=[container], hostUsers=on_host)
+    assert errors == [f"spec.containers[0].securityContext.procMount: {text}" for text in expected]
 
 
 @pytest.mark.parametrize(
@@ -184,14 +184,14 @@ def test_names_of_sysctls_are_valid_and_differ() -> None:
     names = ["net.core.somaxconn", "kernel/shm_rmid_forced", "", "Net.core", "net.core.somaxconn", "a" * 254]
     rule = "must have at most 253 characters and match regex ^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\\./])*"
     rule += "[a-z0-9]([-_a-z0-9]*[a-z0-9])?$"
-    found = flaws(securityContext={"sysctls": [{"name": name, "value": "1"} for name in names]})
+    errors = flaws(securityContext={"sysctls": [{"name": name, "value": "1"} for name in names]})
     path = "spec.securityContext.sysctls"
-    assert found[:3] == [
+    assert errors[:3] == [
         f"{path}[2].name: Required value",
         f'{path}[3].name: Invalid value: "Net.core": {rule}',
         f'{path}[4].name: Duplicate value: "net.core.somaxconn"',
     ]
-    assert found[3].startswith(f"{path}[5].name: Invalid value: ")
+    assert errors[3].startswith(f"{path}[5].name: Invalid value: ")
 
 
 # ── operating system ─────────────────────────────────────────────────────
@@ -270,7 +270,7 @@ PRIVILEGED = "Bidirectional mount propagation is available only to privileged co
         ),
     ],
 )
-def test_how_mounts_spread_is_named_as_in_kubernetes(fields: dict[str, Any], expected: list[str]) -> None:
+def test_the_propagation_of_mounts_is_valid(fields: dict[str, Any], expected: list[str]) -> None:
     assert of_container(volumeMounts=[{**MOUNT, **fields}]) == [f"volumeMounts.{text}" for text in expected]
 
 
@@ -369,7 +369,7 @@ NAME = {"apiVersion": "v1", "fieldPath": "metadata.name"}
     ],
 )
 def test_a_file_of_the_downward_api_has_one_source(item: dict[str, Any], expected: list[str]) -> None:
-    """As in Kubernetes, the path of an error does not contain the item."""
+    """The path of an error does not contain the item, as in Kubernetes."""
     for source, path in (
         ({"downwardAPI": {"items": [item]}}, "downwardAPI"),
         (
@@ -445,11 +445,11 @@ def test_a_csi_driver_and_its_secret_have_valid_names() -> None:
 def test_the_search_list_and_the_options_of_the_resolver_have_limits() -> None:
     many, long = ["a"] * 33, ["a" * 60 + "." + "b" * 60] * 17
     assert flaws(dnsConfig={"searches": many[:32], "options": [{"name": "ndots", "value": "2"}]}) == []
-    (found,) = flaws(dnsConfig={"searches": many})
-    assert found.startswith('spec.dnsConfig.searches: Invalid value: []string{"a", "a", ')
-    assert found.endswith(": must not have more than 32 search paths")
-    (found,) = flaws(dnsConfig={"searches": long})
-    assert found.endswith(": must not have more than 2048 characters (including spaces) in the search list")
+    (errors,) = flaws(dnsConfig={"searches": many})
+    assert errors.startswith('spec.dnsConfig.searches: Invalid value: []string{"a", "a", ')
+    assert errors.endswith(": must not have more than 32 search paths")
+    (errors,) = flaws(dnsConfig={"searches": long})
+    assert errors.endswith(": must not have more than 2048 characters (including spaces) in the search list")
     assert flaws(dnsConfig={"options": [{"value": "2"}]}) == [
         "spec.dnsConfig.options[0]: Required value: must not be empty"
     ]

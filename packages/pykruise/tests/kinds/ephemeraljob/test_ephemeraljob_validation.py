@@ -53,7 +53,7 @@ def test_parts_of_volumes_are_forbidden_case_34(field: str) -> None:
     assert fields(container(volumeMounts=[mount])) == [f"{PATH}[0].volumeMounts[0].{field}"]
 
 
-def test_what_only_some_pods_permit_is_left_to_the_api_server() -> None:
+def test_a_setting_that_only_some_pods_permit_is_left_to_the_api_server() -> None:
     """A pod with its own user namespace permits it."""
     assert fields(container(securityContext={"procMount": "Unmasked"})) == []
     assert fields(container(securityContext={"procMount": "Masked"})) == [

@@ -283,7 +283,7 @@ def test_the_patchs_metadata_can_be_left_out_case_60(value: str) -> None:
 
 
 def test_an_adopted_pod_gets_no_keys_about_a_single_pod() -> None:
-    """With the first label, the pod's CloneSet would delete each adopted pod."""
+    """The CloneSet would delete each adopted pod with the first label."""
     labels = {"apps.kruise.io/specified-delete": "true", "tier": "a"}
     document = spread(subset("a", patch={"metadata": {"labels": labels}}))
     [step] = counted(document, stored("p1", node="n1"), nodes=(node("n1"),)).steps
