@@ -400,6 +400,11 @@ _SIDECAR_SET: Final = _differences_of(
         "the number is never stale",
     ),
     (
+        "the `sleep` of a sidecar's hook is at most 30 s",
+        "it may be longer; the API server compares it with the grace period of each pod",
+        "pods may have a longer grace period",
+    ),
+    (
         "admission guesses whether two selectors can match the same pod",
         "admission computes it",
         "there is no false conflict, and no conflict is missed",
