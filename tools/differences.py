@@ -406,6 +406,11 @@ _SIDECAR_SET: Final = _differences_of(
         "the number is never stale",
     ),
     (
+        "the `sleep` of a sidecar's hook is at most 30 s",
+        "it may be longer; the API server compares it with the grace period of each pod",
+        "pods may have a longer grace period",
+    ),
+    (
         "admission guesses whether two selectors can match the same pod",
         "admission computes it",
         "there is no false conflict, and no conflict is missed",
@@ -594,6 +599,11 @@ _RESOURCE_DISTRIBUTION: Final = _differences_of(
 _PERSISTENT_POD_STATE: Final = _differences_of(
     "PersistentPodState",
     (
+        "all pods with an owner reference to the workload belong to it",
+        "only pods whose controller is the workload belong to it (`controller: true` in the owner reference)",
+        "admission places a new pod only if the workload is its controller, in OpenKruise too",
+    ),
+    (
         "the annotations of a workload also overwrite or delete a PersistentPodState that a user created "
         "with the workload's name",
         "the annotations affect only a PersistentPodState that the workload owns, and keep a retention "
@@ -642,6 +652,11 @@ _PERSISTENT_POD_STATE: Final = _differences_of(
 
 _POD_PROBE_MARKER: Final = _differences_of(
     "PodProbeMarker",
+    (
+        "whenever results are written, each known result is an event of its pod",
+        "a pod gets an event when the state of a probe changes, and not when only its message changes",
+        "a probe whose message always changes would use up the limit of events of its pod",
+    ),
     (
         "probes that are removed from a marker run forever, and pods that no longer match the marker are "
         "probed forever",
@@ -798,6 +813,17 @@ _POD_UNAVAILABLE_BUDGET: Final = _differences_of(
         "a container whose image has a digest must run an image of the same repository and digest",
         "only the digest is compared",
         "a runtime may report another repository for the same content, and the pod would never count as available",
+    ),
+    (
+        "the deletion or eviction of a pod that is already being deleted, but is still ready, uses up budget, and is "
+        "rejected if the budget allows none",
+        "it is admitted and uses up nothing",
+        "the pod goes out of service in any case, and does not count as available",
+    ),
+    (
+        "`targetRef`: all pods with an owner reference to the workload count",
+        "only pods count whose controller is the workload (`controller: true` in the owner reference)",
+        "admission protects only these pods, in OpenKruise too",
     ),
     (
         "a pod of a deleted budget has no budget",

@@ -291,13 +291,11 @@ checks fields that the API server drops, like a cluster with the feature enabled
 
 _VALUES: Final = "The sandbox does not check all rules of this part, so it accepts some invalid values."
 DIFFERENCES: Final[Mapping[str, str]] = {
-    r"^affinity\..*\.(matchFields|namespaceSelector)\b": _VALUES,
-    r"\.valueFrom\.fieldRef\.apiVersion$": _VALUES,
-    r"\.(appArmorProfile|seccompProfile)\b|\.windowsOptions\.hostProcess$": _VALUES,
-    r"^(dnsConfig\.options|os\.name$|overhead$)": _VALUES,
-    r"^securityContext\.(appArmorProfile|seccompProfile)\b": _VALUES,
+    r"\.windowsOptions\.hostProcess$": _VALUES,
+    r"^overhead$": _VALUES,
     r"^initContainers\[\]\.resizePolicy\b": _VALUES,
-    r"^volumes\[\]\.(azureDisk|downwardAPI|ephemeral|fc|flocker|iscsi|projected|quobyte)\.": _VALUES,
+    r"^volumes\[\]\.(azureDisk|ephemeral|fc|flocker|iscsi|quobyte)\.": _VALUES,
+    r"^volumes\[\]\.projected\.sources\[\]\.(clusterTrustBundle|podCertificate)\.": _VALUES,
 }
 """Pattern of paths → the reason for a difference: the sandbox may only omit a rejection, or one of its causes."""
 

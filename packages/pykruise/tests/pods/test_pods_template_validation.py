@@ -12,7 +12,10 @@ from pykruise.pods.template.validation import (
 )
 
 ONE = {"name": "c", "image": "a:1"}
-MOUNTING = {**ONE, "volumeMounts": [{"name": "data", "mountPath": "/data"}]}
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+ODD = {"key": "app", "operator": "In", "values": ["no value"]}
+MOUNT = {"name": "data", "mountPath": "/data"}
+MOUNTING = {**ONE, "volumeMounts": [MOUNT]}
 
 
 def places(spec: Any = None, *claims: str, **template: Any) -> list[str]:
@@ -131,11 +134,55 @@ def test_labels_that_pods_are_spread_by_may_be_anything() -> None:
         {"initContainers": [{**ONE, "name": "i", "restartPolicy": "SomeNewPolicy"}]},
         {"dnsConfig": {"searches": ["_tcp.example.com"]}},
         {"tolerations": [{"key": "a", "operator": "Gt", "value": "5"}]},
+        {"containers": [{**ONE, "lifecycle": {"preStop": {"sleep": {"seconds": 0}}}}]},
+        {"containers": [{**ONE, "securityContext": {"procMount": "Unmasked"}}]},
+        {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": [ODD]}]}}}},
     ],
-    ids=["of a container", "of an init container", "a search domain", "a toleration"],
+    ids=[
+        "of a container",
+        "of an init container",
+        "a search domain",
+        "a toleration",
+        "a sleep of 0",
+        "an unmasked proc",
+        "a label value of nodes",
+    ],
 )
-def test_values_that_a_later_kubernetes_allows_are_left_to_the_api_server(spec: dict[str, Any]) -> None:
+def test_values_that_some_kubernetes_allows_are_left_to_the_api_server(spec: dict[str, Any]) -> None:
     assert places(spec) == []
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        (
+            {"containers": [{**ONE, "lifecycle": {"preStop": {"sleep": {"seconds": 31}}}}]},
+            "lifecycle.preStop.sleep",
+        ),
+        (
+            {"containers": [{**ONE, "securityContext": {"appArmorProfile": {"type": "x"}}}]},
+            "securityContext.appArmorProfile.type",
+        ),
+        (
+            {
+                "containers": [{**MOUNTING, "volumeMounts": [{**MOUNT, "mountPropagation": "x"}]}],
+                "volumes": [{"name": "data", "emptyDir": {}}],
+            },
+            "volumeMounts.mountPropagation",
+        ),
+    ],
+)
+def test_values_that_no_kubernetes_allows_are_refused_before_pods_are_deleted(
+    spec: dict[str, Any], field: str
+) -> None:
+    assert places(spec) == [f"t.spec.containers[0].{field}"]
+    longer = {**spec, "terminationGracePeriodSeconds": 31}
+    assert places(longer) == ([] if field.endswith("sleep") else places(spec))
+
+
+def test_a_projected_token_gets_its_default_time() -> None:
+    sources = [{"serviceAccountToken": {"path": "token"}}]
+    assert places({"volumes": [{"name": "t", "projected": {"sources": sources}}]}) == []
 
 
 def test_fields_that_are_not_known_are_named_up_to_a_number() -> None:

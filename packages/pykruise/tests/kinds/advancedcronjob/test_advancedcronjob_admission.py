@@ -322,6 +322,19 @@ def test_a_stored_invalid_spec_does_not_block_label_changes() -> None:
     assert fields({**labelled, "spec": {**stored["spec"], "paused": True}}, stored) == ["spec.schedule"]
 
 
+@pytest.mark.parametrize("template", ["jobTemplate", "broadcastJobTemplate"])
+def test_a_stored_template_with_invalid_pods_does_not_block_other_fields(template: str) -> None:
+    """A rule for pods may be newer than the object."""
+    stored = mutated(cron(template))
+    pod = stored["spec"]["template"][template]["spec"]["template"]["spec"]
+    pod["securityContext"] = {"seccompProfile": {"type": "RuntimDefault"}}
+    path = f"spec.template.{template}.spec.template.spec.securityContext.seccompProfile.type"
+
+    assert fields(stored) == [path]
+    assert fields({**stored, "spec": {**stored["spec"], "paused": True}}, stored) == []
+    assert fields({**stored, "spec": {**stored["spec"], "schedule": "x"}}, stored) == ["spec.schedule"]
+
+
 def test_an_object_without_metadata_has_no_name() -> None:
     assert [cause.field for cause in causes({**mutated(cron()), "metadata": None})] == ["metadata.name"]
 

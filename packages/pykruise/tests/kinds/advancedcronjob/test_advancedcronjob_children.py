@@ -8,6 +8,7 @@ import pytest
 from pykruise.kinds.advancedcronjob.children import (
     BROADCAST_JOB,
     IMAGE_LIST_PULL_JOB,
+    JOB,
     SCHEDULED_AT,
     Ending,
     build_child_document,
@@ -93,6 +94,20 @@ def test_the_controller_is_chosen_among_several_owners() -> None:
 def made(**template: Any) -> dict[str, Any]:
     owner = {"name": "nightly", "uid": "u"}
     return build_child_document(BROADCAST_JOB, template, owner=owner, namespace="shop", tick=START)
+
+
+def test_the_pods_of_a_broadcastjob_get_no_keys_about_a_single_pod() -> None:
+    """Admission would reject the BroadcastJob of each tick."""
+    labels = {"app": "web", "controller-revision-hash": "abc"}
+    pod = {"metadata": {"labels": labels, "annotations": {"note": "x"}}, "spec": {"nodeName": "n"}}
+    child = made(spec={"parallelism": 2, "template": pod})
+    shared = {"labels": {"app": "web"}, "annotations": {"note": "x"}}
+    assert child["spec"] == {"parallelism": 2, "template": {"metadata": shared, "spec": {"nodeName": "n"}}}
+    # a Job of Kubernetes gets its pod template unchanged
+    job = build_child_document(
+        JOB, {"spec": {"template": pod}}, owner={"name": "nightly"}, namespace="shop", tick=START
+    )
+    assert job["spec"]["template"] == pod
 
 
 def test_a_child_has_the_labels_and_annotations_of_its_template_and_its_time() -> None:

@@ -147,6 +147,16 @@ def test_a_stored_invalid_spec_does_not_block_label_changes() -> None:
     assert cause.field == "metadata.labels"
 
 
+def test_a_stored_template_with_invalid_pods_does_not_block_other_fields() -> None:
+    """A rule for pods may be newer than the job."""
+    stored = job(template=template(securityContext={"seccompProfile": {"type": "RuntimDefault"}}))
+    path = "spec.template.spec.securityContext.seccompProfile.type"
+
+    assert [cause.field for cause in causes(stored)] == [path]
+    assert causes({**stored, "spec": {**stored["spec"], "paused": True}}, stored) == ()
+    assert [cause.field for cause in causes(stored, job())] == [path]
+
+
 def test_a_job_that_was_stored_without_a_spec_can_be_labelled() -> None:
     assert causes({**job(), "spec": {}}, {**job(), "spec": None}) == ()
 

@@ -13,6 +13,8 @@ from pykruise.kinds.cloneset.admission import (
     validate_cloneset,
 )
 from pykruise.kinds.cloneset.defaults import add_defaults
+from pykruise.kinds.cloneset.kind import KIND
+from pykruise.kinds.cloneset.snapshot import read_spec
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest, Reviewer
 from pykruise.kube.errors import Cause
@@ -472,6 +474,25 @@ def test_a_stored_invalid_template_stays_until_it_is_corrected(wrong: dict[str, 
     assert mended is not None
     assert mended["spec"]["template"]["spec"]["dnsPolicy"] == "ClusterFirst"
     assert causes(mended, old=stored) == ()
+
+
+def test_a_stored_template_with_invalid_pods_blocks_only_further_errors() -> None:
+    """A rule for pods may be newer than the CloneSet, which then continues as before."""
+    context = {"seccompProfile": {"type": "RuntimDefault"}}
+    wrong = bad_container(image="nginx:1", securityContext=context)
+    place = "spec.template.spec.containers[0].securityContext"
+    stored = document(**wrong)
+    assert [cause.field for cause in causes(stored)] == [f"{place}.seccompProfile.type"]
+    # the stored CloneSet can be scaled, and gets another image
+    assert causes(document(**wrong, replicas=7), old=stored) == ()
+    assert causes(document(**bad_container(image="nginx:2", securityContext=context)), old=stored) == ()
+    # but a further error is refused
+    further = document(**bad_container(image="nginx:1", securityContext={**context, "appArmorProfile": {}}))
+    assert [cause.field for cause in causes(further, old=stored)] == [f"{place}.appArmorProfile.type"]
+    # and the controller does not reject the stored spec
+    spec, _ = read_spec(stored["spec"])
+    assert KIND.stored is not None
+    assert KIND.stored.flaws_of(spec) == ()
 
 
 def test_a_null_container_counts_as_an_empty_one() -> None:

@@ -53,6 +53,14 @@ def test_parts_of_volumes_are_forbidden_case_34(field: str) -> None:
     assert fields(container(volumeMounts=[mount])) == [f"{PATH}[0].volumeMounts[0].{field}"]
 
 
+def test_a_setting_that_only_some_pods_permit_is_left_to_the_api_server() -> None:
+    """A pod with its own user namespace permits it."""
+    assert fields(container(securityContext={"procMount": "Unmasked"})) == []
+    assert fields(container(securityContext={"procMount": "Masked"})) == [
+        f"{PATH}[0].securityContext.procMount"
+    ]
+
+
 def test_policies_images_and_names_are_validated() -> None:
     wrong = container(imagePullPolicy="Sometimes", terminationMessagePolicy="Never", image=" busybox")
     assert fields(wrong, container(), container()) == [

@@ -145,6 +145,18 @@ def test_a_job_with_the_same_template_is_kept_with_any_label() -> None:
     assert not made(planned(list_job("a", completionPolicy={**ALWAYS, "ttlSecondsAfterFinished": 5}), other))
 
 
+def test_a_job_with_the_hash_of_the_template_is_kept_although_others_changed_its_spec() -> None:
+    """A user raises its parallelism, or a mutating policy adds pull secrets to it."""
+    item = list_job("a")
+    label = {keys.REVISION_LABEL: item.template_hash}
+    changed = child("a", parallelism=2, pullSecrets=["registry"])
+    plan = planned(item, msgspec.structs.replace(changed, labels=label))
+    assert (made(plan), gone(plan)) == ([], set())
+    # without this label, only its spec shows from which template it was created
+    plan = planned(item, changed)
+    assert (made(plan), gone(plan)) == (["a"], {"list-a"})
+
+
 def test_an_empty_list_of_secrets_equals_a_missing_list() -> None:
     assert not made(planned(list_job("a", pullSecrets=[]), child("a")))
 

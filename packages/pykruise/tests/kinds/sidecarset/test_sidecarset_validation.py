@@ -334,8 +334,26 @@ def test_a_device_and_a_mount_do_not_share_a_path() -> None:
     assert errors(doc) == [
         ("Invalid", "spec.containers[0].volumeMounts[0].mountPath"),
         ("Invalid", "spec.containers[0].volumeMounts[0].name"),
+        ("Invalid", "spec.containers[0].volumeDevices[0].name"),
         ("Invalid", "spec.containers[0].volumeDevices[0].devicePath"),
     ]
+
+
+def test_the_grace_period_of_the_pods_limits_a_hook_and_no_other() -> None:
+    hook = {"lifecycle": {"preStop": {"sleep": {"seconds": 600}}}}
+    assert errors(sidecarset("s", container("a", **hook))) == []
+    hook["lifecycle"]["preStop"]["sleep"]["seconds"] = -1
+    assert errors(sidecarset("s", container("a", **hook))) == [
+        ("Invalid", "spec.containers[0].lifecycle.preStop.sleep")
+    ]
+
+
+def test_an_invalid_stored_sidecar_does_not_block_changes_of_other_fields() -> None:
+    """A rule for pods may be newer than the SidecarSet."""
+    bad = container("a", securityContext={"seccompProfile": {"type": "RuntimDefault"}})
+    old = sidecarset("s", bad)
+    assert errors(old) == [("NotSupported", "spec.containers[0].securityContext.seccompProfile.type")]
+    assert errors(sidecarset("s", bad, updateStrategy={"paused": True}), old=old) == []
 
 
 def test_no_container_may_be_added_or_renamed_but_one_may_be_removed() -> None:

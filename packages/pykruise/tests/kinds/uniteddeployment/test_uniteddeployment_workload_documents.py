@@ -171,6 +171,18 @@ def test_nodes_are_required_where_the_template_requires_none(affinity: Any) -> N
     assert result["spec"]["affinity"] == {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [ZONE]}}}
 
 
+@pytest.mark.parametrize(
+    ("template", "is_dropped"),
+    [(CLONE_SET, True), (ADVANCED_STATEFUL_SET, True), (STATEFUL_SET, False), (DEPLOYMENT, False)],
+)
+def test_only_templates_of_kruise_kinds_lose_keys_about_a_single_pod(template: str, is_dropped: bool) -> None:
+    """Admission of these kinds would reject the workload. In other kinds, the change would update all pods."""
+    key = "controller-revision-hash"
+    pod = {**POD, "metadata": {"labels": {"app": "web", key: "abc"}}}
+    labels = pod_template_of(wanted(template, spec={"template": pod}))["metadata"]["labels"]
+    assert labels == {"app": "web", **MARKS, **({} if is_dropped else {key: "abc"})}
+
+
 def test_other_affinity_of_the_template_stays() -> None:
     affinity: Document = {"podAffinity": {"x": []}, "nodeAffinity": {"preferred": []}}
     pod = {**POD, "spec": {**POD["spec"], "affinity": affinity}}

@@ -254,6 +254,22 @@ def test_a_stored_invalid_spec_does_not_prevent_a_change_of_labels() -> None:
 # ── the white list, paths of replicas ────────────────────────────────────────
 
 
+def test_an_invalid_stored_patch_does_not_block_changes_of_other_fields() -> None:
+    """A rule for pods may be newer than the WorkloadSpread."""
+    profile = {"seccompProfile": {"type": "RuntimDefault"}}
+    bad = {"patch": {"spec": {"securityContext": profile}}}
+    server = SpreadServer(owners=[target(CLONE_SET, claims=["data"])])
+    old = spread(subset("a", 1, **bad), subset("b"))
+    path = "patch.securityContext.seccompProfile.type"
+    # then the patch is rejected where it is new
+    assert fields(old, server=server) == [f"spec.subsets[0].{path}"]
+    more = spread(subset("a", 1, **bad), subset("b", **bad))
+    assert fields(more, old=old, server=server) == [f"spec.subsets[1].{path}"]
+    # and accepted where it is stored, also at another place
+    assert fields(spread(subset("a", 2, **bad), subset("b")), old=old, server=server) == []
+    assert fields(spread(subset("b", 2), subset("a", **bad)), old=old, server=server) == []
+
+
 def test_keys_of_the_white_list_are_case_insensitive() -> None:
     """operations cases 27 and 28, of this key"""
     white_list = read_white_list(

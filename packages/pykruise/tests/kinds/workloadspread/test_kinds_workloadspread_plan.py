@@ -282,6 +282,15 @@ def test_the_patchs_metadata_can_be_left_out_case_60(value: str) -> None:
         assert "x" not in metadata["annotations"]
 
 
+def test_an_adopted_pod_gets_no_keys_about_a_single_pod() -> None:
+    """The CloneSet would delete each adopted pod with the first label."""
+    labels = {"apps.kruise.io/specified-delete": "true", "tier": "a"}
+    document = spread(subset("a", patch={"metadata": {"labels": labels}}))
+    [step] = counted(document, stored("p1", node="n1"), nodes=(node("n1"),)).steps
+    assert isinstance(step.action, Patch)
+    assert step.action.body["metadata"]["labels"] == {"tier": "a"}
+
+
 def test_a_pod_is_adopted_where_it_could_be() -> None:
     # given a node with a taint that only subset b tolerates, and a node whose taint does not matter
     hard, soft = Taint("virtual", "NoSchedule"), Taint("x", "PreferNoSchedule")

@@ -19,6 +19,7 @@ from pykruise.kube.pod_rules.field_errors import (
     make_not_supported_error,
     make_required_error,
 )
+from pykruise.kube.pod_rules.field_references import IN_VARIABLES, check_field_ref, check_resource_ref
 from pykruise.kube.pod_rules.field_rules import (
     Causes,
     check_config_key,
@@ -31,16 +32,16 @@ from pykruise.kube.pod_rules.field_rules import (
     check_quantity_not_negative,
 )
 from pykruise.kube.pod_rules.names import is_qualified_name
+from pykruise.kube.pod_rules.security_rules import check_container_security
 from pykruise.kube.pod_rules.volumes import check_mounts
+from pykruise.kube.schemas.releases import NEWEST, Release
 from pykruise.kube.values.quantities import parse_quantity
 
 __all__ = [
-    "TOO_LOW_ID",
     "check_amount",
     "check_claims",
     "check_container",
     "check_http_head",
-    "check_ids",
     "check_lifecycle",
     "check_probe",
     "check_whitespace",
@@ -48,7 +49,6 @@ __all__ = [
 ]
 
 Doc = Mapping[str, Any]
-_MAX_INT32: Final = 2**31 - 1
 
 
 def check_container(
@@ -80,7 +80,11 @@ def check_container(
     yield from check_resources(container.get("resources") or {}, f"{path}.resources")
     yield from check_claims(container.get("resources") or {}, f"{path}.resources", claims)
     yield from _check_resize_policy(container, f"{path}.resizePolicy", spec)
-    yield from check_security(container.get("securityContext") or {}, f"{path}.securityContext")
+    yield from check_container_security(
+        container.get("securityContext") or {},
+        f"{path}.securityContext",
+        uses_host_users=spec.get("hostUsers") is not False,
+    )
 
 
 def check_whitespace(spec: Doc, path: str) -> Causes:
@@ -114,34 +118,6 @@ def _check_ports(ports: Sequence[Doc], path: str) -> Causes:
         yield from check_one_of(port.get("protocol"), f"{here}.protocol", ("SCTP", "TCP", "UDP"))
 
 
-_FIELD_PATHS: Final = (
-    "metadata.name",
-    "metadata.namespace",
-    "metadata.uid",
-    "spec.nodeName",
-    "spec.serviceAccountName",
-    "status.hostIP",
-    "status.hostIPs",
-    "status.podIP",
-    "status.podIPs",
-)
-_OTHER_POD_FIELDS: Final = (
-    "metadata.annotations",
-    "metadata.labels",
-    "spec.restartPolicy",
-    "schedulerName",
-    "status.phase",
-)
-_RESOURCE_FIELDS: Final = (
-    "limits.cpu",
-    "limits.ephemeral-storage",
-    "limits.memory",
-    "requests.cpu",
-    "requests.ephemeral-storage",
-    "requests.memory",
-)
-
-
 def _check_env(variables: Sequence[Doc], path: str, volumes: Mapping[str, Doc]) -> Causes:
     for index, variable in enumerate(variables):
         here, name = f"{path}[{index}]", variable.get("name") or ""
@@ -164,14 +140,9 @@ def _check_variable_name(name: str, path: str) -> Causes:
 def _check_value_from(variable: Doc, path: str, volumes: Mapping[str, Doc]) -> Causes:
     source = variable["valueFrom"]
     if source.get("fieldRef") is not None:
-        yield from _check_field_ref(source["fieldRef"], f"{path}.fieldRef")
+        yield from check_field_ref(source["fieldRef"], f"{path}.fieldRef", IN_VARIABLES)
     if source.get("resourceFieldRef") is not None:
-        resource = source["resourceFieldRef"].get("resource") or ""
-        place = f"{path}.resourceFieldRef.resource"
-        if not resource:
-            yield make_required_error(place)
-        elif resource not in _RESOURCE_FIELDS and ".hugepages-" not in resource:
-            yield make_not_supported_error(place, resource, _RESOURCE_FIELDS)
+        yield from check_resource_ref(source["resourceFieldRef"], f"{path}.resourceFieldRef")
     for field in ("configMapKeyRef", "secretKeyRef"):
         if source.get(field) is not None:
             yield from _check_key_ref(source[field], f"{path}.{field}")
@@ -185,26 +156,6 @@ def _check_value_from(variable: Doc, path: str, volumes: Mapping[str, Doc]) -> C
         yield make_invalid_error(path, "", "may not be specified when `value` is not empty")
     elif len(given) > 1:
         yield make_invalid_error(path, "", "may not have more than one field specified at a time")
-
-
-def _check_field_ref(reference: Doc, path: str) -> Causes:
-    field_path = reference.get("fieldPath") or ""
-    if not reference.get("apiVersion"):
-        yield make_required_error(f"{path}.apiVersion")
-        return
-    if not field_path:
-        yield make_required_error(f"{path}.fieldPath")
-        return
-    subscripted = re.fullmatch(r"(metadata\.(?:labels|annotations))\['(.*)'\]", field_path)
-    if subscripted:
-        key = subscripted[2] if subscripted[1].endswith("labels") else subscripted[2].lower()
-        for message in is_qualified_name(key):
-            yield make_invalid_error(path, subscripted[2], message)
-    elif field_path in _OTHER_POD_FIELDS:
-        yield make_not_supported_error(f"{path}.fieldPath", field_path, _FIELD_PATHS)
-    elif field_path not in _FIELD_PATHS:
-        detail = f"error converting fieldPath: field label not supported: {field_path}"
-        yield make_invalid_error(f"{path}.fieldPath", field_path, detail)
 
 
 def _check_key_ref(reference: Doc, path: str) -> Causes:
@@ -361,14 +312,19 @@ def _check_resize_policy(container: Doc, path: str, spec: Doc) -> Causes:
 _HANDLERS: Final = ("exec", "httpGet", "tcpSocket", "grpc", "sleep")
 
 
-def check_lifecycle(container: Doc, path: str, *, os: Doc | None = None) -> Causes:
-    """Yield the errors of the hooks, stop signal and probes of a container. `os`: the `os` of its pod."""
+def check_lifecycle(
+    container: Doc, path: str, *, os: Doc | None = None, grace: int | None = None, release: Release = NEWEST
+) -> Causes:
+    """Yield the errors of the hooks, stop signal and probes of a container. `os` and `grace`: `os` and
+    `terminationGracePeriodSeconds` of its pod.
+    """
     lifecycle = container.get("lifecycle") or {}
     if lifecycle.get("stopSignal") is not None:
         yield from _check_stop_signal(lifecycle["stopSignal"], f"{path}.lifecycle.stopSignal", os)
     for hook in ("postStart", "preStop"):
         if lifecycle.get(hook) is not None:
             yield from _check_handler(lifecycle[hook], f"{path}.lifecycle.{hook}")
+            yield from _check_sleep(lifecycle[hook], f"{path}.lifecycle.{hook}.sleep", grace, release)
     for kind in ("livenessProbe", "readinessProbe", "startupProbe"):
         if container.get(kind) is not None:
             yield from check_probe(container[kind], f"{path}.{kind}", kind)
@@ -419,6 +375,23 @@ def _check_handler(handler: Doc, path: str) -> Causes:
         yield from _check_action(kind, handler[kind], f"{path}.{kind}")
 
 
+def _check_sleep(hook: Doc, path: str, grace: int | None, release: Release) -> Causes:
+    if grace is None or hook.get("sleep") is None:
+        return
+    least = 0 if release.is_at_least(_FIRST_WITH_SLEEP_0) else 1
+    seconds = hook["sleep"].get("seconds") or 0
+    if not least <= seconds <= grace:
+        lower = "greater than 0" if least else "non-negative"
+        detail = f"must be {lower} and less than terminationGracePeriodSeconds ({grace})"
+        if release.minor == _WITH_GATE_OF_SLEEP_0:
+            detail += ". Enable AllowPodLifecycleSleepActionZeroValue feature gate for zero sleep."
+        yield make_invalid_error(path, seconds, detail)
+
+
+_FIRST_WITH_SLEEP_0: Final = "1.33"
+_WITH_GATE_OF_SLEEP_0: Final = "1.32"
+
+
 def _check_action(kind: str, action: Doc, path: str) -> Causes:
     match kind:
         case "exec":
@@ -451,26 +424,3 @@ def check_http_head(action: Doc, path: str) -> Causes:
             yield make_invalid_error(f"{place}.name", name, flaw)
         if flaw := flaw_of_value(str(header.get("value") or "")):
             yield make_invalid_error(f"{place}.value", header.get("value"), flaw)
-
-
-TOO_LOW_ID: Final = f"must be between 0 and {_MAX_INT32}, inclusive"
-
-
-def check_ids(context: Doc, path: str) -> Causes:
-    """Yield the errors of fsGroup, runAsUser and runAsGroup."""
-    for field in ("fsGroup", "runAsUser", "runAsGroup"):
-        value = context.get(field)
-        if value is not None and not 0 <= value <= _MAX_INT32:
-            yield make_invalid_error(f"{path}.{field}", value, TOO_LOW_ID)
-
-
-def check_security(context: Doc, path: str) -> Causes:
-    """Yield the errors of a container's securityContext."""
-    yield from check_ids(context, path)
-    if context.get("allowPrivilegeEscalation") is False:
-        if context.get("privileged"):
-            detail = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true"
-            yield make_invalid_error(path, context, detail)
-        if "CAP_SYS_ADMIN" in ((context.get("capabilities") or {}).get("add") or ()):
-            detail = "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN"
-            yield make_invalid_error(path, context, detail)

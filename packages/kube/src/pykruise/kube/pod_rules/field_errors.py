@@ -25,6 +25,7 @@ __all__ = [
     "drop_stored_errors",
     "format_go_scalar",
     "format_go_string_map",
+    "format_go_strings",
     "format_shown",
     "make_duplicate_error",
     "make_forbidden_error",
@@ -196,6 +197,12 @@ def format_go_string_map(value: Mapping[str, str] | None) -> str:
     return _join_start(
         _map_pieces("map[string]string{", ((key, iter((format_shown(value[key]),))) for key in sorted(value)))
     )
+
+
+def format_go_strings(values: Iterable[str]) -> str:
+    """Return a `[]string` as the server prints it in a message, shortened."""
+    pieces = (f"{', ' if number else ''}{format_shown(value)}" for number, value in enumerate(values))
+    return _join_start(("[]string{", *pieces, "}"))
 
 
 def _append_detail(message: str, detail: str) -> str:

@@ -4,25 +4,26 @@
 
 All checks read documents in canonical form (builtin_types.py) after defaulting, so absent means empty. Pure. An API
 server applies these rules to every pod. The sandbox's API server applies them, and admission does so before a
-workload creates pods from its template. Most rules about Windows are left out.
+workload creates pods from its template. `windowsOptions`, the claim template of an ephemeral volume, and most details
+of older volume types are not checked.
 """
 
 import ipaddress
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any, Final
 
 from pykruise.kube.pod_rules.containers import (
-    TOO_LOW_ID,
     check_amount,
     check_container,
-    check_ids,
     check_lifecycle,
     collect_claim_names,
 )
 from pykruise.kube.pod_rules.field_errors import (
+    format_go_strings,
     make_duplicate_error,
     make_forbidden_error,
     make_invalid_error,
+    make_invalid_shown_error,
     make_not_found_error,
     make_required_error,
 )
@@ -39,6 +40,7 @@ from pykruise.kube.pod_rules.names import is_dns1123_subdomain
 from pykruise.kube.pod_rules.placement import check_affinity, check_spread, check_tolerations
 from pykruise.kube.pod_rules.pod_resources import check_pod_resources
 from pykruise.kube.pod_rules.restart_rules import check_init_restarts, check_restarts
+from pykruise.kube.pod_rules.security_rules import check_os, check_pod_security
 from pykruise.kube.pod_rules.volumes import check_volumes
 from pykruise.kube.schemas.releases import NEWEST, Release
 
@@ -85,8 +87,8 @@ def check_pod_spec(
         ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"),
     )
     yield from check_labels(spec.get("nodeSelector"), f"{path}.nodeSelector")
-    yield from _check_pod_security(spec, path)
-    yield from check_affinity(spec.get("affinity") or {}, f"{path}.affinity")
+    yield from check_pod_security(spec, path)
+    yield from check_affinity(spec.get("affinity") or {}, f"{path}.affinity", release)
     yield from _check_dns(spec, f"{path}.dnsConfig")
     for index, gate in enumerate(spec.get("readinessGates") or ()):
         place = f"{path}.readinessGates[{index}].conditionType"
@@ -108,6 +110,7 @@ def check_pod_spec(
         )
     for resource, amount in (spec.get("overhead") or {}).items():
         yield from check_amount(resource, amount, f"{path}.overhead[{resource}]")
+    yield from check_os(spec, path)
 
 
 def check_names(spec: Doc, path: str) -> Causes:
@@ -137,6 +140,7 @@ def _check_containers(spec: Doc, volumes: Mapping[str, Doc], path: str, release:
         yield make_required_error(place)
         return
     names: set[str] = set()
+    grace = spec.get("terminationGracePeriodSeconds")
     claims = collect_claim_names(spec)
     for index, container in enumerate(containers):
         here = f"{place}[{index}]"
@@ -145,7 +149,7 @@ def _check_containers(spec: Doc, volumes: Mapping[str, Doc], path: str, release:
         if name in names:
             yield make_duplicate_error(f"{here}.name", name)
         names.add(name)
-        yield from check_lifecycle(container, here, os=spec.get("os"))
+        yield from check_lifecycle(container, here, os=spec.get("os"), grace=grace, release=release)
         yield from check_restarts(container, here, release)
     yield from _check_unique_host_ports(containers, place)
 
@@ -153,6 +157,7 @@ def _check_containers(spec: Doc, volumes: Mapping[str, Doc], path: str, release:
 def _check_init_containers(spec: Doc, volumes: Mapping[str, Doc], path: str, release: Release) -> Causes:
     names = {container.get("name") or "" for container in spec.get("containers") or ()}
     place = f"{path}.initContainers"
+    grace = spec.get("terminationGracePeriodSeconds")
     claims = collect_claim_names(spec)
     for index, container in enumerate(spec.get("initContainers") or ()):
         here = f"{place}[{index}]"
@@ -166,7 +171,7 @@ def _check_init_containers(spec: Doc, volumes: Mapping[str, Doc], path: str, rel
             names.add(name)
         yield from _check_unique_host_ports([container], place)
         if policy == "Always":
-            yield from check_lifecycle(container, here, os=spec.get("os"))
+            yield from check_lifecycle(container, here, os=spec.get("os"), grace=grace, release=release)
             continue
         for field in ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe"):
             if container.get(field) is not None:
@@ -243,18 +248,7 @@ def _check_host_ports_match(spec: Doc, path: str, *, is_pod: bool) -> Causes:
                 )
 
 
-# --- security, scheduling, names ---
-
-
-def _check_pod_security(spec: Doc, path: str) -> Causes:
-    context, place = spec.get("securityContext") or {}, f"{path}.securityContext"
-    yield from check_ids(context, place)
-    for index, group in enumerate(context.get("supplementalGroups") or ()):
-        if not 0 <= group <= _MAX_INT32:
-            yield make_invalid_error(f"{place}.supplementalGroups[{index}]", group, TOO_LOW_ID)
-    if spec.get("shareProcessNamespace") and spec.get("hostPID"):
-        detail = "ShareProcessNamespace and HostPID cannot both be enabled"
-        yield make_invalid_error(f"{place}.shareProcessNamespace", True, detail)
+# --- scheduling, names ---
 
 
 def _check_claims(claims: Iterable[Doc], path: str) -> Causes:
@@ -325,12 +319,30 @@ def _check_dns(spec: Doc, path: str) -> Causes:
             return
     servers = (config or {}).get("nameservers") or ()
     if len(servers) > 3:
-        yield make_invalid_error(f"{path}.nameservers", servers, "must not have more than 3 nameservers")
+        shown = format_go_strings(servers)
+        yield make_invalid_shown_error(f"{path}.nameservers", shown, "must not have more than 3 nameservers")
     for index, server in enumerate(servers):
         yield from _check_ip(server, f"{path}.nameservers[{index}]")
-    for index, search in enumerate((config or {}).get("searches") or ()):
+    yield from _check_searches((config or {}).get("searches") or (), f"{path}.searches")
+    for index, option in enumerate((config or {}).get("options") or ()):
+        if not option.get("name"):
+            yield make_required_error(f"{path}.options[{index}]", "must not be empty")
+
+
+_MOST_SEARCHES: Final = 32
+_MOST_SEARCH_CHARACTERS: Final = 2_048
+
+
+def _check_searches(searches: Sequence[str], path: str) -> Causes:
+    if len(searches) > _MOST_SEARCHES:
+        detail = f"must not have more than {_MOST_SEARCHES} search paths"
+        yield make_invalid_shown_error(path, format_go_strings(searches), detail)
+    if len(" ".join(searches).encode()) > _MOST_SEARCH_CHARACTERS:
+        detail = f"must not have more than {_MOST_SEARCH_CHARACTERS} characters (including spaces) in the search list"
+        yield make_invalid_shown_error(path, format_go_strings(searches), detail)
+    for index, search in enumerate(searches):
         for message in is_dns1123_subdomain(search.removesuffix(".")):
-            yield make_invalid_error(f"{path}.searches[{index}]", search.removesuffix("."), message)
+            yield make_invalid_error(f"{path}[{index}]", search.removesuffix("."), message)
 
 
 def _check_ip(value: str, path: str) -> Causes:

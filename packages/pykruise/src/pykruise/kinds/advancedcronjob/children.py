@@ -16,6 +16,7 @@ from pykruise.kube.clock import Instant, format_time, parse_optional_time
 from pykruise.kube.documents import Document, get_path, is_same
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import JOBS, Resource
+from pykruise.pods.template.metadata import drop_single_pod_keys
 from pykruise.pods.workload.derived_names import LONGEST_LABEL, LONGEST_NAME
 from pykruise.pods.workload.revisions import drop_zero_values, reduce_to_essence
 from pykruise.runtime.views import BY_CONTROLLER, Views
@@ -271,7 +272,9 @@ def build_child_document(
     namespace: str,
     tick: Instant,
 ) -> Document:
-    """Return the object to create for the tick. Of the template's metadata, only labels and annotations are copied."""
+    """Return the object to create for the tick. Of the template's metadata, only labels and annotations are copied.
+    The pod template of a BroadcastJob is copied without keys about a single pod, because admission rejects them.
+    """
     given: Mapping[str, Any] = template.get("metadata") or {}
     metadata: Document = {
         "name": format_child_name(owner["name"], tick),
@@ -281,11 +284,14 @@ def build_child_document(
     }
     if given.get("labels"):
         metadata["labels"] = given["labels"]
+    spec: Document = template.get("spec") or {}
+    if resource == BROADCAST_JOB and spec.get("template"):
+        spec = {**spec, "template": drop_single_pod_keys(spec["template"])}
     return {
         "apiVersion": resource.api_version,
         "kind": resource.kind,
         "metadata": metadata,
-        "spec": template.get("spec") or {},
+        "spec": spec,
     }
 
 

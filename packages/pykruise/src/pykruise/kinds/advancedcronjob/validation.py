@@ -7,6 +7,7 @@ Pure. For the template of an ImageListPullJob, only the first error is returned,
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -17,7 +18,11 @@ from pykruise.kinds.advancedcronjob.types import AdvancedCronJobSpec
 from pykruise.kube.clock import parse_time
 from pykruise.kube.documents import get_path, is_same
 from pykruise.kube.errors import Cause
-from pykruise.kube.pod_rules.field_errors import make_forbidden_error, make_invalid_error
+from pykruise.kube.pod_rules.field_errors import (
+    drop_stored_errors,
+    make_forbidden_error,
+    make_invalid_error,
+)
 from pykruise.kube.pod_rules.field_rules import check_not_negative
 from pykruise.kube.values.cron import ScheduleError, parse_schedule
 from pykruise.kube.values.selectors import SelectorError, parse_selector
@@ -70,7 +75,8 @@ def errors_of(
         ("failedJobsHistoryLimit", spec.failed_jobs_history_limit),
     ):
         errors += check_not_negative(value, f"spec.{name}")
-    errors += _find_job_template_errors(given.get("template") or {}, spec)
+    stored = get_path(old, "spec", "template", default={})
+    errors += _find_job_template_errors(given.get("template") or {}, spec, stored)
     if old is not None:
         errors += _find_immutable_errors(given, old["spec"])
     return errors
@@ -105,7 +111,9 @@ def _find_schedule_errors(spec: AdvancedCronJobSpec) -> Iterator[Cause]:
             yield make_invalid_error(path, zone, str(error))
 
 
-def _find_job_template_errors(template: Mapping[str, Any], spec: AdvancedCronJobSpec) -> Iterator[Cause]:
+def _find_job_template_errors(
+    template: Mapping[str, Any], spec: AdvancedCronJobSpec, stored: Mapping[str, Any]
+) -> Iterator[Cause]:
     given = [name for name in TEMPLATES if template.get(name) is not None]
     if len(given) != 1:
         why = "exactly one of jobTemplate, broadcastJobTemplate, imageListPullJobTemplate must be set"
@@ -119,8 +127,17 @@ def _find_job_template_errors(template: Mapping[str, Any], spec: AdvancedCronJob
             if first is not None:
                 yield first
         else:
-            pod = get_path(template, name, "spec", "template", default={})
-            yield from find_template_errors(pod, f"spec.template.{name}.spec.template")
+            yield from drop_stored_errors(
+                _find_pod_errors(template, name), partial(_find_pod_errors, stored, name)
+            )
+
+
+def _find_pod_errors(template: Mapping[str, Any], name: str) -> list[Cause]:
+    """Return the errors of the pod template in the field `name`. Without this field there are none."""
+    if template.get(name) is None:
+        return []
+    pod = get_path(template, name, "spec", "template", default={})
+    return find_template_errors(pod, f"spec.template.{name}.spec.template")
 
 
 def _find_pull_errors(spec: Mapping[str, Any]) -> Iterator[Cause]:

@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from pykruise.kinds.broadcastjob.pod_group import find_option_conflicts
 from pykruise.kinds.broadcastjob.types import BroadcastJobSpec
-from pykruise.kube.documents import is_same, labels_of
+from pykruise.kube.documents import get_path, is_same, labels_of
 from pykruise.kube.errors import Cause
-from pykruise.kube.pod_rules.field_errors import make_invalid_error, make_required_error
+from pykruise.kube.pod_rules.field_errors import drop_stored_errors, make_invalid_error, make_required_error
 from pykruise.kube.pod_rules.field_rules import check_not_negative
 from pykruise.pods.jobs.job_rules import find_job_name_errors
 from pykruise.pods.template.validation import find_template_errors
@@ -48,7 +48,7 @@ def errors_of(
     if old is not None and is_same(given, old.get("spec") or {}):
         return errors
     errors += find_policy_errors(spec, "spec")
-    errors += find_template_rule_errors(given.get("template"), "spec.template")
+    errors += find_template_rule_errors(given.get("template"), "spec.template", stored=old)
     if old is None:
         errors += _find_amount_errors(spec)
     return errors
@@ -68,8 +68,12 @@ def find_policy_errors(spec: BroadcastJobSpec, path: str) -> Iterator[Cause]:
             yield make_invalid_error(f"{path}.completionPolicy.{name}", value, why)
 
 
-def find_template_rule_errors(template: Mapping[str, Any] | None, path: str) -> Iterator[Cause]:
-    """Find errors of a template at `path`, whose pods run to completion."""
+def find_template_rule_errors(
+    template: Mapping[str, Any] | None, path: str, *, stored: Mapping[str, Any] | None = None
+) -> Iterator[Cause]:
+    """Find errors of a template at `path`, whose pods run to completion. `stored`: the object that is updated; the
+    invalid pods of its template do not block changes of other fields.
+    """
     if not template:
         yield make_required_error(path)
         return
@@ -85,7 +89,10 @@ def find_template_rule_errors(template: Mapping[str, Any] | None, path: str) -> 
                 dict(labels),
                 f"must not contain the label {name}: the controller sets it",
             )
-    yield from find_template_errors(template, path)
+    before: Mapping[str, Any] = get_path(stored, "spec", "template", default={})
+    yield from drop_stored_errors(
+        find_template_errors(template, path), lambda: find_template_errors(before, path) if before else ()
+    )
 
 
 def _find_amount_errors(spec: BroadcastJobSpec) -> Iterator[Cause]:

@@ -27,6 +27,8 @@ _PATH: Final = "spec.template.ephemeralContainers"
 _NEEDED: Final = {"terminationMessagePolicy": "File", "imagePullPolicy": "IfNotPresent"}
 """Fields that must be set, each with its default in a pod. The API server sets the defaults only in pods."""
 _MOUNTS: Final = ("volumeMounts", "volumeDevices")
+_ANY_POD: Final[Mapping[str, Any]] = {"hostUsers": False}
+"""Spec of a pod that permits everything that some pod permits."""
 _MAY_BE_SET: Final = frozenset(
     {
         *("name", "image", "command", "args", "workingDir", "envFrom", "env", "terminationMessagePath"),
@@ -69,9 +71,11 @@ def _find_container_errors(container: Mapping[str, Any], path: str) -> Iterator[
     for field in _NEEDED:
         if not container.get(field):
             yield make_required_error(f"{path}.{field}")
-    # Only the pods show which volumes exist. The API server checks them when the container is added to a pod.
+    # Only the pods show which volumes exist. The API server checks mounts when the container is added to a pod.
     alone = {field: value for field, value in container.items() if value and field not in _MOUNTS}
-    yield from check_ephemeral_container({**_NEEDED, **alone}, path, volumes={}, spec={}, claims=frozenset())
+    yield from check_ephemeral_container(
+        {**_NEEDED, **alone}, path, volumes={}, spec=_ANY_POD, claims=frozenset()
+    )
     if (image := container.get("image") or "") != image.strip():
         yield make_invalid_error(f"{path}.image", image, "must not have leading or trailing whitespace")
     known = {"ports", "resources", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle"}

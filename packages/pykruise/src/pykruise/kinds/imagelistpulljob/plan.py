@@ -3,8 +3,9 @@
 ImageListPullJobSnapshot ──▶ the ImagePullJob of each image ──▶ decide_fan_out() ──▶ Plan: jobs to create,
                                                                                            jobs to delete, the status
 
-Pure. If an ImagePullJob was created from another template, it is replaced. To find this out, its spec is compared, and
-not its label.
+Pure. If an ImagePullJob was created from another template, it is replaced. An ImagePullJob was created from the present
+template if its label has the hash of this template, or if its spec equals it: another implementation computes other
+hashes.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -112,11 +113,13 @@ def _match_jobs(
     snapshot: ReadableImageListPullJob, spec: ImageListPullJobSpec
 ) -> tuple[Mapping[str, PullJobView], Sequence[PullJobView]]:
     """Return the ImagePullJob of each image, and the ImagePullJobs to delete. An ImagePullJob is deleted if its image
-    is not listed, if it was created from another template, or if it is a duplicate.
+    is not listed, if it was created from another template, or if it is a duplicate. One with the template's hash as its
+    label is kept, also if a user or a policy has changed its spec.
     """
     own: dict[str, PullJobView] = {}
     surplus: list[PullJobView] = []
     listed = frozenset(spec.images)
+    template, wanted = snapshot.job.template, snapshot.job.template_hash
     for child in snapshot.children:
         if child.is_deleting:
             continue
@@ -125,7 +128,7 @@ def _match_jobs(
             made is not None
             and made.image in listed
             and made.image not in own
-            and is_same(template_of(made), snapshot.job.template)
+            and (child.labels.get(keys.REVISION_LABEL) == wanted or is_same(template_of(made), template))
         ):
             own[made.image] = child
         else:

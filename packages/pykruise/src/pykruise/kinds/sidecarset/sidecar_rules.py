@@ -28,6 +28,8 @@ from pykruise.kube.values.go_text import excerpt
 from pykruise.kube.values.patterns import PatternError, compile_pattern
 from pykruise.pods.template.validation import find_pod_spec_errors
 
+_LONGEST_GRACE_S: Final = 2**63 - 1
+"""Grace period of the pod with only the sidecars: each selected pod has its own, which limits the sidecars' hooks."""
 _PLACEHOLDER: Final[Mapping[str, Any]] = {"name": "pod", "image": "pod"}
 
 
@@ -75,7 +77,12 @@ def _find_own_errors(spec: Mapping[str, Any], before: Mapping[Any, Mapping[str, 
             )
         errors += _find_hot_errors(entry, field, stored=before.get(entry.get("name")))
     errors += _find_hot_name_errors(containers, init)
-    pod = {"containers": containers or [_PLACEHOLDER], "initContainers": init, "volumes": spec.get("volumes")}
+    pod = {
+        "containers": containers or [_PLACEHOLDER],
+        "initContainers": init,
+        "volumes": spec.get("volumes"),
+        "terminationGracePeriodSeconds": _LONGEST_GRACE_S,
+    }
     errors += find_pod_spec_errors(pod, "spec")
     known = {(error.reason, error.field) for error in errors}
     errors += [

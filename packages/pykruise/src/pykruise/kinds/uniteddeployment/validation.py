@@ -7,7 +7,6 @@ warning. To find such a workload, the pod template of each subset is built with 
 by the controller, and is checked.
 """
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -50,10 +49,11 @@ from pykruise.kube.pod_rules.field_rules import (
     read_int_or_percent,
 )
 from pykruise.kube.pod_rules.names import is_dns1123_label
+from pykruise.kube.pod_rules.placement import check_node_term
 from pykruise.kube.values.selectors import Selector, SelectorError, parse_selector
 from pykruise.plans.stored_values import to_document
 from pykruise.pods.template.metadata import find_single_pod_errors, patch_key_errors
-from pykruise.pods.template.placement_validation import find_node_term_errors, find_toleration_errors
+from pykruise.pods.template.placement_validation import find_toleration_errors
 from pykruise.pods.template.subset_placement import PlacementError
 from pykruise.pods.template.validation import find_template_errors, list_unknown_field_warnings
 from pykruise.pods.workload.options import (
@@ -94,9 +94,6 @@ _OPTIONS: Final[Mapping[str, tuple[Option[Any], ...]]] = {
     ADVANCED_STATEFUL_SET: (REPLACE_NEVER_READY, NO_EVICTION_SURGE, ROLL_ON_CONFIG, NO_GANG),
 }
 """Options that the annotations of each template can set for the workloads."""
-
-_LABEL_VALUE: Final = re.compile(r".*\.values\[\d+\]")
-"""Invalid label values are accepted here. OpenKruise does the same."""
 
 
 def errors_of(
@@ -345,8 +342,8 @@ def _find_subsets_errors(spec: UnitedDeploymentSpec) -> Iterator[Cause]:
             for problem in is_dns1123_label(subset.name)
         )
         if subset.node_selector_term is not None:
-            errors = find_node_term_errors(_to_json(subset.node_selector_term), f"{path}.nodeSelectorTerm")
-            yield from (error for error in errors if not _LABEL_VALUE.fullmatch(error.field))
+            term, place = _to_json(subset.node_selector_term), f"{path}.nodeSelectorTerm"
+            yield from check_node_term(term, place, checks_values=False)  # as in OpenKruise
         if subset.tolerations:
             yield from find_toleration_errors(_to_json(subset.tolerations), f"{path}.tolerations")
         if is_adaptive and subset.replicas is not None:

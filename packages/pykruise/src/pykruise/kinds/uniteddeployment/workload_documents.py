@@ -15,6 +15,7 @@ import orjson
 
 from pykruise.kinds.uniteddeployment.types import Subset
 from pykruise.kinds.uniteddeployment.workloads import (
+    ADVANCED_STATEFUL_SET,
     CLONE_SET,
     DEFAULT_UNAVAILABLE,
     DEPLOYMENT,
@@ -31,6 +32,7 @@ from pykruise.kube.pod_rules.names import is_dns1123_subdomain
 from pykruise.kube.values.go_text import encode_go_json
 from pykruise.kube.values.hashing import hash_fnv32, hash_text
 from pykruise.kube.values.int_or_percent import Rounding, resolve
+from pykruise.pods.template.metadata import drop_single_pod_keys
 from pykruise.pods.template.subset_placement import apply_patch, require_nodes
 from pykruise.pods.workload.derived_names import HASH
 
@@ -38,6 +40,7 @@ _SUFFIX: Final = 5
 _LONGEST_PREFIX: Final = 253 - _SUFFIX
 
 _ROLLING: Final = ("", "RollingUpdate")
+_OF_KRUISE: Final = (CLONE_SET, ADVANCED_STATEFUL_SET)
 
 
 class WantedWorkload(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,9 +118,13 @@ def document_of(
 
 
 def pod_template_of(wanted: WantedWorkload) -> Document:
-    """Build the pod template of the subset. Raises PlacementError when its patch cannot be applied."""
+    """Build the pod template of the subset. Raises PlacementError when its patch cannot be applied. Templates of Kruise
+    kinds are copied without keys about a single pod, because admission rejects them.
+    """
     subset = wanted.subset
     template: Mapping[str, Any] = wanted.spec.get("template") or {}
+    if wanted.template in _OF_KRUISE:
+        template = drop_single_pod_keys(template)
     metadata: Mapping[str, Any] = template.get("metadata") or {}
     labels = {**(metadata.get("labels") or {}), SUBSET_LABEL: subset.name, REVISION_LABEL: wanted.revision}
     spec: Document = dict(template.get("spec") or {})

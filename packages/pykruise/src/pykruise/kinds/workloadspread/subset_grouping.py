@@ -27,6 +27,7 @@ from pykruise.kube.documents import Document, is_same
 from pykruise.kube.pod_rules.nodes import NO_EXECUTE, NO_SCHEDULE, matches_term, tolerates
 from pykruise.plans.views import NodeView
 from pykruise.pods.reasons import ONE_AT_A_TIME, Code
+from pykruise.pods.template.metadata import drop_single_pod_keys
 from pykruise.pods.template.node_placement import REQUIRED
 from pykruise.pods.template.subset_placement import PlacementError
 from pykruise.pods.view.keys import MATCHED_SPREAD_ANNOTATION
@@ -235,10 +236,14 @@ def _drop_annotations(pod: Mapping[str, Any]) -> Document:
 
 
 def _build_adoption(pod: PodView, subset: Subset, snapshot: SpreadSnapshot) -> Adoption:
-    """Build the adoption: the pod gets its annotation, and the labels and annotations of the patch."""
+    """Build the adoption: the pod gets its annotation, and the labels and annotations of the patch, except keys about a
+    single pod: a stored patch may have them, and would request the deletion of every adopted pod.
+    """
     note = Matched(name=snapshot.spread.name, subset=subset.name).to_text()
     ignored = snapshot.spread.annotations.get(IGNORES_METADATA, "").lower() == "true"
-    metadata: Mapping[str, Any] = {} if ignored else (subset.patch or {}).get("metadata") or {}
+    metadata: Mapping[str, Any] = (
+        {} if ignored else (drop_single_pod_keys(subset.patch) or {}).get("metadata") or {}
+    )
     return Adoption(
         pod=pod,
         subset=subset.name,

@@ -6,7 +6,7 @@ Pure. Rule numbers refer to the specification's tables.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -17,16 +17,18 @@ from pykruise.kinds.workloadspread.types import ScheduleStrategy, Subset, Worklo
 from pykruise.kinds.workloadspread.view import ADAPTIVE, STATEFUL_SET, target_of
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import Cause
-from pykruise.kube.pod_rules.field_errors import make_invalid_error, make_required_error, make_too_many_error
+from pykruise.kube.pod_rules.field_errors import (
+    drop_stored_errors,
+    make_invalid_error,
+    make_required_error,
+    make_too_many_error,
+)
 from pykruise.kube.pod_rules.field_rules import check_segment
+from pykruise.kube.pod_rules.placement import check_node_term, check_preferred_terms
 from pykruise.kube.values.counts import format_count
 from pykruise.kube.values.group_kinds import GroupKind
 from pykruise.plans.targets import TARGET_RESOURCES
-from pykruise.pods.template.placement_validation import (
-    find_node_term_errors,
-    find_preferred_terms_errors,
-    find_toleration_errors,
-)
+from pykruise.pods.template.placement_validation import find_toleration_errors
 from pykruise.pods.workload.allowed_workloads import AllowedList, WhiteList
 from pykruise.pods.workload.validation import find_label_selector_errors
 
@@ -66,7 +68,7 @@ def errors_of(
 ) -> list[Cause]:
     """Find all field errors. `has_target`: whether targetRef was set at all; `old`: the stored spec on an update."""
     errors = [*_find_target_errors(spec, around, has_target=has_target)]
-    errors += _find_subsets_errors(spec, around)
+    errors += _find_subsets_errors(spec, around, () if old is None else old.subsets)
     if len(spec.subsets) > MOST_SUBSETS and (old is None or old.subsets != spec.subsets):
         errors.append(make_too_many_error("spec.subsets", len(spec.subsets), MOST_SUBSETS))
     errors += _find_strategy_errors(spec)
@@ -126,10 +128,13 @@ def _describe_refusal(kind: GroupKind) -> str:
 # ── subsets ──────────────────────────────────────────────────────────────────
 
 
-def _find_subsets_errors(spec: WorkloadSpreadSpec, around: SpreadSurroundings) -> Iterator[Cause]:
+def _find_subsets_errors(
+    spec: WorkloadSpreadSpec, around: SpreadSurroundings, stored: Sequence[Subset]
+) -> Iterator[Cause]:
     if not spec.subsets:
         yield make_required_error("spec.subsets", "at least one subset is required")
         return
+    before = {subset.name: subset for subset in stored}
     seen: set[str] = set()
     for index, subset in enumerate(spec.subsets):
         path = f"spec.subsets[{index}]"
@@ -142,17 +147,27 @@ def _find_subsets_errors(spec: WorkloadSpreadSpec, around: SpreadSurroundings) -
         seen.add(subset.name)
         yield from _find_placement_errors(subset, path)
         if subset.patch is not None:
-            yield from patch_errors(subset, around.target, path=f"{path}.patch")
+            yield from _find_new_patch_errors(subset, before.get(subset.name), around, path=f"{path}.patch")
     yield from _find_limits_errors(spec)
+
+
+def _find_new_patch_errors(
+    subset: Subset, stored: Subset | None, around: SpreadSurroundings, *, path: str
+) -> list[Cause]:
+    """Find the errors of a patch that the stored patch of the subset does not have."""
+    before = [] if stored is None else [stored]
+    return drop_stored_errors(
+        list(patch_errors(subset, around.target, path=path)),
+        lambda: (error for item in before for error in patch_errors(item, around.target, path=path)),
+    )
 
 
 def _find_placement_errors(subset: Subset, path: str) -> Iterator[Cause]:
     if subset.required_node_selector is not None:
-        yield from find_node_term_errors(
-            msgspec.to_builtins(subset.required_node_selector), f"{path}.requiredNodeSelector"
-        )
+        term = msgspec.to_builtins(subset.required_node_selector)
+        yield from check_node_term(term, f"{path}.requiredNodeSelector", checks_values=True)
     if subset.preferred_node_selector is not None:
-        yield from find_preferred_terms_errors(
+        yield from check_preferred_terms(
             msgspec.to_builtins(subset.preferred_node_selector), f"{path}.preferredNodeSelector"
         )
     if subset.tolerations is not None:

@@ -27,7 +27,7 @@ from pykruise.pods.template.typed_parts import POD_TEMPLATE
 MOST_WARNINGS: Final = 16
 
 _LENIENT: Final = re.compile(
-    r"\.((podAffinity|podAntiAffinity)\..*\.matchExpressions\[\d+\]\.values\[\d+\]"
+    r"\.((podAffinity|podAntiAffinity|nodeAffinity)\..*\.matchExpressions\[\d+\]\.values\[\d+\]"
     r"|topologySpreadConstraints\[\d+\]\.labelSelector\.match(Labels|Expressions\[\d+\]\.values\[\d+\]))$"
 )
 """Fields whose label values are not validated, because templates from before Kubernetes validated them may be invalid.
@@ -37,9 +37,11 @@ OpenKruise has the same rule.
 _RELAXED: Final = re.compile(
     r"\w+ .*\.((c|initC)ontainers\[\d+\]\.restartPolicy|dnsConfig\.searches\[\d+\])"
     r"|FieldValueNotSupported .*\.tolerations\[\d+\]\.operator"
+    r"|FieldValueInvalid .*\.securityContext\.procMount"
 )
-"""Errors that later Kubernetes minors do not raise: a container has its own restart rules (1.34), tolerations compare
-numbers (1.35), search domains may contain underscores (1.34). The API server decides when the pods are created.
+"""Errors that some Kubernetes minors do not raise: a container has its own restart rules (1.34), tolerations compare
+numbers (1.35), search domains may contain underscores (1.34), `procMount: Unmasked` has no effect without its feature
+gate (before 1.33). The API server decides when the pods are created.
 """
 
 
