@@ -8,7 +8,7 @@ dialer (`partialDeadline` in net/dial.go).
 
 import asyncio
 import socket
-from typing import Final
+from typing import Any, Final
 
 __all__ = ["open_socket"]
 
@@ -36,7 +36,9 @@ async def open_socket(
     raise problems[0] if problems else OSError(f"{host} has no address")
 
 
-async def _connect(loop: asyncio.AbstractEventLoop, sock: socket.socket, address: object) -> socket.socket:
+async def _connect(
+    loop: asyncio.AbstractEventLoop, sock: socket.socket, address: tuple[Any, ...]
+) -> socket.socket:
     try:
         sock.setblocking(False)
         await loop.sock_connect(sock, address)
