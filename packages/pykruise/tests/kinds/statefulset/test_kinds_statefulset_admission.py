@@ -361,9 +361,13 @@ def test_a_mount_of_a_volume_that_a_webhook_may_add_is_accepted_with_a_warning()
         "spec.template.spec.containers[0].volumeDevices[0].name",
     ]
     assert answer.warnings[0].endswith(
-        "neither the template nor a claim template defines volume 'logs': pods can be created only if a webhook adds "
-        "the volume"
+        'neither the template nor a claim template defines volume "logs": pods can be created only if a webhook '
+        "adds the volume"
     )
+    # and not all of very many mounts are named
+    first["volumeMounts"] = [{"name": "logs", "mountPath": f"/{number}"} for number in range(100)]
+    assert len(review(VALIDATE, document(template=pod)).warnings) == 16
+    first["volumeMounts"] = [mount]
     # and another error of the mount is still reported
     mount["mountPath"] = ""
     assert set(fields(document(template=pod))) == {

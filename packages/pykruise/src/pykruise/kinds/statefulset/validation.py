@@ -10,7 +10,7 @@ but only `5` and `50%` are accepted: `"5"` is rejected.
 
 import re
 from collections.abc import Iterator, Mapping
-from itertools import product
+from itertools import islice, product
 from typing import Any, Final
 
 import msgspec
@@ -37,12 +37,14 @@ from pykruise.kube.pod_rules.field_errors import (
 )
 from pykruise.kube.pod_rules.field_rules import check_not_negative, check_size
 from pykruise.kube.pod_rules.names import is_dns1123_label
+from pykruise.kube.values.go_text import excerpt, quote_text
 from pykruise.kube.values.int_or_percent import IntOrPercent, Rounding, is_whole_percent, resolve
 from pykruise.plans.stored_values import to_document
 from pykruise.pods.api import PodUpdatePolicy, UpdateType
 from pykruise.pods.in_place import diff_specs
 from pykruise.pods.lifecycle.ordering import MOST_WEIGHTS
 from pykruise.pods.template.config_content import find_follow_errors
+from pykruise.pods.template.validation import MOST_WARNINGS
 from pykruise.pods.view import keys
 from pykruise.pods.workload.options import (
     GANG_MIN_COUNT,
@@ -177,18 +179,23 @@ def _find_further_stored_errors(old: Mapping[str, Any] | None) -> list[Cause]:
 
 
 def warnings_of(doc: Mapping[str, Any], spec: StatefulSetSpec) -> Iterator[str]:
-    """Warn about mounts of volumes that neither the template nor a claim template defines."""
+    """Warn about the first mounts of volumes that neither the template nor a claim template defines."""
+    return islice(_warn_of_mounts(doc, spec), MOST_WARNINGS)
+
+
+def _warn_of_mounts(doc: Mapping[str, Any], spec: StatefulSetSpec) -> Iterator[str]:
     pod: Mapping[str, Any] = get_path(doc, "spec", "template", "spec") or {}
     known = {volume.get("name") for volume in pod.get("volumes") or ()} | {*spec.claim_names}
     for group, kind in product(("initContainers", "containers"), ("volumeMounts", "volumeDevices")):
         for number, container in enumerate(pod.get(group) or ()):
             for index, mount in enumerate(container.get(kind) or ()):
-                if (name := mount.get("name")) not in known:
-                    yield (
-                        f"spec.template.spec.{group}[{number}].{kind}[{index}].name: neither the template nor a "
-                        f"claim template defines volume {name!r}: pods can be created only if a webhook adds the "
-                        "volume"
-                    )
+                if (name := mount.get("name") or "") in known:
+                    continue
+                field = f"spec.template.spec.{group}[{number}].{kind}[{index}].name"
+                yield (
+                    f"{field}: neither the template nor a claim template defines volume "
+                    f"{quote_text(excerpt(name))}: pods can be created only if a webhook adds the volume"
+                )
 
 
 def _list_claim_volumes(spec: StatefulSetSpec) -> list[str]:
