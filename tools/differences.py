@@ -285,6 +285,12 @@ _STATEFUL_SET: Final = _differences_of(
         "a typing error has little effect",
     ),
     (
+        "with `whenScaled: Delete`, a set that is scaled in, and out again while its pods terminate, loses their "
+        "claims under OrderedReady, and under Parallel when `scaleStrategy.maxUnavailable` is used up",
+        "the claims are kept for the next pods with these ordinals",
+        "the user wants the pods with their data again",
+    ),
+    (
         "a pod with the label `specified-delete` waits under OnDelete and while updates are paused",
         "the pod is deleted",
         "the user has chosen the pod",
@@ -307,9 +313,9 @@ _STATEFUL_SET: Final = _differences_of(
         "no number in the status stays old",
     ),
     (
-        "a template without containers is stored",
-        "it is rejected",
-        "no pod could be created",
+        "a template without containers, or with another error that prevents the creation of pods, is stored",
+        "it is rejected; a mount of a volume that the template does not define is stored, with a warning",
+        "no pod could be created; a webhook may add the volume",
     ),
     (
         "`kubectl delete --cascade=orphan` keeps the pods, but their ControllerRevision is deleted",
@@ -874,6 +880,17 @@ _BROADCAST_JOB: Final = _differences_of(
         "after a job has completed, a second pod on a node, or a pod on a node that no longer fits, keeps running",
         "it is deleted, and the event `SuccessfulDelete` names the reason",
         "a completed job leaves no pod running",
+    ),
+    (
+        "for a template with a limit and without a request, a pod is created on a node that is too small for the "
+        "limit, then deleted, and created again",
+        "the limit counts as the request, and the job leaves the node out",
+        "pods of such a template request their limit",
+    ),
+    (
+        "an active pod is deleted when the allocatable resources of its node become less than its request",
+        "it keeps running",
+        "the pod already has its resources",
     ),
     (
         "`nodeName` in the template is overwritten",

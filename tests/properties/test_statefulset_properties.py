@@ -479,6 +479,28 @@ def test_a_rollout_keeps_max_unavailable_despite_disturbances(
     assert set(range(partition, replicas)) <= new
 
 
+@examples(0.4)
+@given(builders(), st.lists(st.integers(0, 6), min_size=1, max_size=8), st.randoms(use_true_random=False))
+def test_no_claim_of_a_pod_that_is_desired_again_is_collected(
+    builder: StatefulSetBuilder, replicas: list[int], rng: Any
+) -> None:
+    # given a set that is scaled in and out while its pods terminate
+    builder.with_claims(claim_template()).retaining(scaled="Delete")
+    world = World(builder)
+    for count in replicas:
+        builder.with_spec(replicas=count)
+        world.turn()
+        # when a plan of the new size was carried out
+        snapshot = world.snapshot()
+        pods = by_number(snapshot)
+        kept = {f"data-web-{number}" for number in wanted_of(snapshot) if number in pods}
+        before = len(world.deleted_claims)
+        for _ in range(rng.randrange(6)):
+            rng.choice([world.kubelets, world.collect, world.collect, world.hooks])()
+        # then the claims of its pods outlive the pods
+        assert not kept & {*world.deleted_claims[before:]}
+
+
 def _with_image(pod_template: Document, image: str) -> Document:
     result = copy.deepcopy(pod_template)
     result["spec"]["containers"][0]["image"] = image

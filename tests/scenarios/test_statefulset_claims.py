@@ -6,7 +6,7 @@ import pytest
 from pykruise.kinds.gates import Gates
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
 from pykruise.kube.patches.types import PatchType
-from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS, STORAGE_CLASSES
+from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS, PODS, STORAGE_CLASSES
 from pykruise.manager.settings import ManagerSettings
 from pykruise.pods.view import keys
 from pykruise.sandbox.controllers.volumes import PROVISIONER
@@ -29,6 +29,18 @@ def retaining(*, scaled: str = "Retain", deleted: str = "Retain") -> Object:
     return {"whenScaled": scaled, "whenDeleted": deleted}
 
 
+async def retained(sets: Sets, *, parallel: bool) -> dict[str, Object]:
+    """Create a set whose claims are deleted when it is scaled in; return its claims."""
+    await sets.create(
+        replicas=3,
+        parallel=parallel,
+        volumeClaimTemplates=[claim_template()],
+        persistentVolumeClaimRetentionPolicy=retaining(scaled="Delete"),
+    )
+    await sets.settled(replicas=3)
+    return await claims(sets.stage)
+
+
 @pytest.mark.node
 @pytest.mark.parametrize("parallel", [False, True], ids=["OrderedReady", "Parallel"])
 async def test_claims_are_deleted_with_scaled_down_pods_and_recreated(
@@ -37,34 +49,51 @@ async def test_claims_are_deleted_with_scaled_down_pods_and_recreated(
     """statefulset case 64 and 66"""
     # given
     await stage.start_manager()
-    policy = retaining(scaled="Delete")
-    await sets.create(
-        replicas=3,
-        parallel=parallel,
-        volumeClaimTemplates=[claim_template()],
-        persistentVolumeClaimRetentionPolicy=policy,
-    )
-    await sets.settled(replicas=3)
-    before = {name: claim["metadata"]["uid"] for name, claim in (await claims(stage)).items()}
-    # when it shrinks and grows again at once
+    before = await retained(sets, parallel=parallel)
+    # when it shrinks, and grows again as soon as the pod is gone
     await sets.scale(1)
 
-    async def shrinks() -> bool:
-        return 2 not in await sets.pods() or (await sets.pods())[2].is_deleting
+    async def is_gone() -> bool:
+        return 2 not in await sets.pods()
 
-    await sets.until(shrinks)
+    await sets.until(is_gone)
     await sets.scale(3)
     await sets.settled(replicas=3)
+    # then the claim of the pod is new, and no pod uses a claim that is about to be deleted
+    now = await claims(stage)
+    assert now["data-web-0"]["metadata"]["uid"] == before["data-web-0"]["metadata"]["uid"]
+    assert now["data-web-2"]["metadata"]["uid"] != before["data-web-2"]["metadata"]["uid"]
+    assert "deletionTimestamp" not in now["data-web-2"]["metadata"]
 
-    # then the claims of pods that went are new, and none is used that is about to go
-    async def are_new() -> bool:
-        now = {name: claim["metadata"]["uid"] for name, claim in (await claims(stage)).items()}
-        return bool(
-            now.get("data-web-0") == before["data-web-0"]
-            and now.get("data-web-2") not in (None, before["data-web-2"])
-        )
 
-    await sets.until(are_new)
+@pytest.mark.node
+@pytest.mark.parametrize("parallel", [False, True], ids=["OrderedReady", "Parallel"])
+async def test_claims_are_kept_when_the_set_grows_again_while_its_pods_terminate(
+    stage: Stage, sets: Sets, parallel: bool
+) -> None:
+    """statefulset case 100"""
+    # given a pod whose deletion a finalizer delays
+    await stage.start_manager()
+    before = await retained(sets, parallel=parallel)
+    await stage.merge("web-2", {"metadata": {"finalizers": ["example.com/hold"]}}, resource=PODS)
+    # when the set shrinks, and grows again while the pod terminates
+    await sets.scale(1)
+
+    async def terminates() -> bool:
+        return (await sets.pods())[2].is_deleting
+
+    await sets.until(terminates)
+    await sets.scale(3)
+
+    async def is_kept() -> bool:
+        return not (await claims(stage))["data-web-2"]["metadata"].get("ownerReferences")
+
+    await sets.until(is_kept)
+    await stage.merge("web-2", {"metadata": {"finalizers": None}}, resource=PODS)
+    await sets.settled(replicas=3)
+    # then the next pod has the same claim
+    now = await claims(stage)
+    assert now["data-web-2"]["metadata"]["uid"] == before["data-web-2"]["metadata"]["uid"]
 
 
 @pytest.mark.node

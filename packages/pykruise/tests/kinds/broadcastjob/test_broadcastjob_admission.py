@@ -157,6 +157,20 @@ def test_a_stored_template_with_invalid_pods_does_not_block_other_fields() -> No
     assert [cause.field for cause in causes(stored, job())] == [path]
 
 
+def test_a_template_that_was_stored_with_an_error_of_pods_can_be_changed_elsewhere() -> None:
+    """OpenKruise accepts such templates, and the controller itself sets spec.paused."""
+    copied = template()
+    copied["metadata"]["labels"]["controller-revision-hash"] = "web-5d4f"
+    stored = job(template=copied)
+    assert fields(stored) == ["spec.template.metadata.labels"]
+
+    assert causes({**stored, "spec": {**stored["spec"], "paused": True}}, stored) == ()
+    again = {**copied, "spec": {**copied["spec"], "restartPolicy": "Always"}}
+    assert [cause.field for cause in causes({**stored, "spec": {"template": again}}, stored)] == [
+        "spec.template.spec.restartPolicy"
+    ]
+
+
 def test_a_job_that_was_stored_without_a_spec_can_be_labelled() -> None:
     assert causes({**job(), "spec": {}}, {**job(), "spec": None}) == ()
 

@@ -322,6 +322,18 @@ def test_a_very_long_list_of_weights_is_refused_unless_it_is_stored_already() ->
     assert causes(doc, old=doc) == ()
 
 
+def test_an_unchanged_spec_is_not_checked_again() -> None:
+    # given a set that was created with 0 replicas, and that `kubectl scale` has scaled out
+    created = document(replicas=3, **rolling(maxUnavailable=0, maxSurge=0))
+    stored = ask(mutate_cloneset, request(created)).object or created
+    assert [cause.field for cause in causes(stored)] == [f"{BLOCK}.maxUnavailable"]
+    # then its labels can change
+    labelled = {**stored, "metadata": {**stored["metadata"], "labels": {"team": "a"}}}
+    assert causes(labelled, old=stored) == ()
+    labelled["metadata"]["labels"] = {"team": "a b"}
+    assert [cause.field for cause in causes(labelled, old=stored)] == ["metadata.labels"]
+
+
 def test_shares_of_negative_replicas_are_shares_of_zero() -> None:
     shares = causes(document(replicas=-1, **rolling(partition="150%", maxSurge="-150%")))
     assert [cause.field for cause in shares] == ["spec.replicas"]

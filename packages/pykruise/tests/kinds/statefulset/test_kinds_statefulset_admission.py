@@ -320,7 +320,6 @@ def test_missing_values_are_reported_as_required_and_unknown_ones_with_the_known
     ("claims", "volumes", "mounted", "expected"),
     [
         (["data"], [], "data", []),
-        (["data"], [], "logs", ["spec.template.spec.containers[0].volumeMounts[0].name"]),
         (["data"], ["data"], "data", []),
         (["data"], ["logs"], "data", []),
         (["data", "data"], [], "data", ["spec.volumeClaimTemplates[1].metadata.name"]),
@@ -328,7 +327,6 @@ def test_missing_values_are_reported_as_required_and_unknown_ones_with_the_known
     ],
     ids=[
         "of a claim",
-        "of neither",
         "of both",
         "beside another",
         "of two claims",
@@ -341,7 +339,72 @@ def test_containers_mount_volumes_of_claims_which_replace_those_of_the_template(
     """statefulset rule 25"""
     main = {"name": "main", "image": "a", "volumeMounts": [{"name": mounted, "mountPath": "/x"}]}
     pod = template(containers=[main], volumes=[{"name": name, "emptyDir": {}} for name in volumes])
-    assert fields(document(template=pod, volumeClaimTemplates=list(map(claim_template, claims)))) == expected
+    doc = document(template=pod, volumeClaimTemplates=list(map(claim_template, claims)))
+    assert fields(doc) == expected
+    assert review(VALIDATE, doc).warnings == ()
+
+
+def test_a_mount_of_a_volume_that_a_webhook_may_add_is_accepted_with_a_warning() -> None:
+    """statefulset rule 25: the volume may come from a SidecarSet."""
+    # given
+    mount, device = {"name": "logs", "mountPath": "/x"}, {"name": "raw", "devicePath": "/dev/x"}
+    main = {"name": "main", "image": "a", "volumeMounts": [mount], "volumeDevices": [device]}
+    first = {"name": "first", "image": "a", "volumeMounts": [mount]}
+    pod = template(containers=[main], initContainers=[first])
+    # when
+    answer = review(VALIDATE, document(template=pod, volumeClaimTemplates=[claim_template()]))
+    # then
+    assert answer.refusal is None
+    assert [warning.partition(":")[0] for warning in answer.warnings] == [
+        "spec.template.spec.initContainers[0].volumeMounts[0].name",
+        "spec.template.spec.containers[0].volumeMounts[0].name",
+        "spec.template.spec.containers[0].volumeDevices[0].name",
+    ]
+    assert answer.warnings[0].endswith(
+        'neither the template nor a claim template defines volume "logs": pods can be created only if a webhook '
+        "adds the volume"
+    )
+    # and not all of very many mounts are named
+    first["volumeMounts"] = [{"name": "logs", "mountPath": f"/{number}"} for number in range(100)]
+    assert len(review(VALIDATE, document(template=pod)).warnings) == 16
+    first["volumeMounts"] = [mount]
+    # and another error of the mount is still reported
+    mount["mountPath"] = ""
+    assert set(fields(document(template=pod))) == {
+        "spec.template.spec.initContainers[0].volumeMounts[0].mountPath",
+        "spec.template.spec.containers[0].volumeMounts[0].mountPath",
+    }
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"ordinals": {"start": -1}}, "spec.ordinals.start"),
+        ({"volumeClaimUpdateStrategy": {"type": "Never"}}, "spec.volumeClaimUpdateStrategy.type"),
+        ({"revisionHistoryLimit": -1}, "spec.revisionHistoryLimit"),
+    ],
+)
+def test_a_stored_error_that_openkruise_accepts_does_not_block_other_changes(
+    change: Document, field: str
+) -> None:
+    """OpenKruise accepts these values, so clusters have them."""
+    # given
+    stored, labelled = document(**change), document(**change)
+    assert fields(stored) == [field]
+    # then the labels and other fields can change
+    labelled["metadata"]["labels"] = {"team": "a"}
+    assert fields(labelled, old=stored) == []
+    assert fields(document(**change, replicas=7), old=stored) == []
+    # but not to such a value
+    assert fields(document(**change), old=document()) == [field]
+
+
+def test_an_unchanged_spec_is_not_checked_again() -> None:
+    stored = document(rolling={"partition": -1})
+    labelled = {**stored, "metadata": {**stored["metadata"], "labels": {"team": "a"}}}
+    assert fields(labelled, old=stored) == []
+    labelled["metadata"]["labels"] = {"team": "a b"}
+    assert fields(labelled, old=stored) == ["metadata.labels"]
 
 
 def test_an_unreadable_object_is_a_bad_request() -> None:
@@ -511,9 +574,9 @@ def _pod(**spec: Any) -> Document:
     [
         _pod(containers=[{"name": "main"}]),
         _pod(containers=[]),
-        _pod(containers=[{"name": "main", "image": "a", "volumeMounts": [{"name": "x", "mountPath": "/x"}]}]),
+        _pod(containers=[{"name": "main", "image": "a", "volumeMounts": [{"name": "x"}]}]),
     ],
-    ids=["no image", "no containers", "a mount without a volume"],
+    ids=["no image", "no containers", "a mount without a path"],
 )
 def test_a_template_that_was_stored_with_an_error_can_be_changed_elsewhere(stored: Document) -> None:
     """OpenKruise accepts such templates, so clusters have them."""

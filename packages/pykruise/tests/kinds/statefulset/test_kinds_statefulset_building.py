@@ -42,8 +42,10 @@ def test_a_new_pod_has_its_name_labels_owner_and_host_name() -> None:
     (reference,) = metadata["ownerReferences"]
     assert (reference["kind"], reference["controller"]) == ("StatefulSet", True)
     assert (pod["spec"]["hostname"], pod["spec"]["subdomain"]) == ("web-0", "peers")
-    # and without these fields, the pod has neither finalizers nor a subdomain
-    (pod,) = created_pods(statefulset(1, pods=False).plan())
+    # and without these fields, the pod has neither finalizers nor a subdomain, whatever the template contains
+    builder = statefulset(1, pods=False)
+    builder.spec["template"]["spec"]["subdomain"] = "other"
+    (pod,) = created_pods(builder.plan())
     assert "finalizers" not in pod["metadata"]
     assert "subdomain" not in pod["spec"]
 

@@ -207,6 +207,49 @@ def test_claims_of_high_ordinals_are_kept_while_their_pods_are_desired() -> None
     assert set(written) == {"data-web-0"}
 
 
+@pytest.mark.parametrize("phase", ["Running", "Failed"])
+@pytest.mark.parametrize(
+    ("parallel", "limit"),
+    [(True, None), (True, {"maxUnavailable": 1}), (False, None)],
+    ids=["Parallel", "scaleStrategy.maxUnavailable is used up", "OrderedReady"],
+)
+def test_claims_of_terminating_pods_are_kept_when_the_set_is_scaled_out_again(
+    *, parallel: bool, limit: dict[str, int] | None, phase: str
+) -> None:
+    """statefulset case 100"""
+    # given two surplus pods that terminate, whose claims are to be deleted with them, and a lower pod that is not ready
+    builder = statefulset(2, parallel=parallel).pod(2, 3).with_claims(claim_template())
+    builder.retaining(scaled="Delete", deleted="Delete").with_spec(scaleStrategy=limit)
+    for name in ("web-0", "web-1"):
+        builder.claims[f"data-{name}"]["metadata"]["ownerReferences"] = [SET_REFERENCE]
+    for name in ("web-2", "web-3"):
+        builder.claims[f"data-{name}"]["metadata"]["ownerReferences"] = [pod_reference(name)]
+    builder.deleted(2, 3).not_ready(0)
+    for ordinal in (2, 3):
+        builder.pods[f"web-{ordinal}"]["status"]["phase"] = phase
+    assert patches(builder.plan(), PERSISTENT_VOLUME_CLAIMS) == {}
+    # when
+    written = patches(builder.with_spec(replicas=4).plan(), PERSISTENT_VOLUME_CLAIMS)
+    # then
+    assert {name: body["metadata"]["ownerReferences"] for name, body in written.items()} == {
+        f"data-web-{ordinal}": [{"$patch": "delete", "uid": f"uid-web-{ordinal}"}, SET_REFERENCE]
+        for ordinal in (2, 3)
+    }
+
+
+def test_claims_of_a_finished_pod_that_is_desired_again_are_kept_when_it_is_replaced() -> None:
+    # given a pod that was surplus, and that its hook held
+    builder = statefulset(2).with_claims(claim_template()).retaining(scaled="Delete").phase("Failed", 1)
+    builder.claims["data-web-1"]["metadata"]["ownerReferences"] = [pod_reference("web-1")]
+    # when
+    (chain,) = (chain for stage in builder.plan().stages for chain in stage.chains)
+    # then the claim loses its owner before the pod is deleted
+    assert [type(step.action).__name__ for step in chain.steps] == ["Patch", "Delete"]
+    assert chain.steps[0].action.body["metadata"]["ownerReferences"] == [  # type: ignore[union-attr]
+        {"$patch": "delete", "uid": "uid-web-1"}
+    ]
+
+
 def test_no_pod_is_created_while_its_claim_is_deleted_with_its_predecessor() -> None:
     """statefulset case 66"""
     # given

@@ -14,6 +14,7 @@ from support.statefulset_builder import (
     left,
     patches,
     statefulset,
+    states,
     template,
     updatable,
     waiting,
@@ -230,6 +231,24 @@ def test_the_first_claim_with_a_stuck_file_system_resize_decides_when_its_pod_is
     # then
     plan = builder.plan()
     assert (deleted(plan), plan.requeue_after_s) == ([], 200)
+
+
+def test_a_pod_that_is_recreated_for_its_file_system_waits_for_its_hook_without_a_return_to_service() -> None:
+    # given
+    builder = growing(3).with_hook("preDelete").hooked(0, 1, 2)
+    wait_for_start(builder, "data-web-2", since_s=300)
+    assert states(builder.plan()) == {2: "PreparingDelete"}
+    builder.state("PreparingDelete", 2)
+    # then
+    plan = builder.plan()
+    assert (plan.stages, waiting(plan)) == ((), "PreDeleteHook")
+    # and it is deleted once the hook is removed
+    assert deleted(builder.labelled({"example.com/hook": "off"}, 2).plan()) == [2]
+    # and it returns if its file system has grown in spite of this, or if the set is paused
+    builder.hooked(2)
+    assert states(builder.with_rolling(paused=True).plan()) == {2: "Normal"}
+    capacity(builder, "data-web-2", "2Gi")
+    assert states(builder.with_rolling(paused=False).plan())[2] == "Normal"
 
 
 def wait_for_start(builder: StatefulSetBuilder, claim: str, *, since_s: float) -> None:

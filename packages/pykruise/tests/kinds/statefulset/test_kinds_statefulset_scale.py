@@ -332,8 +332,19 @@ def test_a_large_set_is_scaled_a_few_hundred_pods_at_a_time() -> None:
     plan = builder.plan()
     assert len(created(plan)) + len(deleted(plan)) == 256
     assert plan.requeue_after_s == 0
-    # and surplus pods are handled likewise; each of them wakes the set when it is deleted
-    assert len(deleted(statefulset(258, parallel=True).with_spec(replicas=0).plan())) == 256
+    # and surplus pods are handled likewise
+    plan = statefulset(258, parallel=True).with_spec(replicas=0).plan()
+    assert (len(deleted(plan)), plan.requeue_after_s) == (256, 0)
+
+
+def test_surplus_pods_that_terminate_or_wait_for_their_hook_do_not_delay_the_deletion_of_others() -> None:
+    # given more such pods than one plan deletes, above two others
+    builder = statefulset(260, parallel=True).with_spec(replicas=0).deleted(*range(2, 131))
+    builder.with_hook("preDelete").hooked(*range(131, 260)).state("PreparingDelete", *range(131, 260))
+    # then
+    plan = builder.plan()
+    assert (deleted(plan), states(plan)) == ([1, 0], {})
+    assert len(left(plan)) == 258
 
 
 def test_surplus_pods_that_terminate_are_not_deleted_again() -> None:

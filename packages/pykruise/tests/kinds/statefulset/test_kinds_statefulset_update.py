@@ -1,12 +1,14 @@
 """Updates: the choice of pods, their order, the number at the same time, and the way; numbers are the
 specification's cases."""
 
+import copy
 import json
 from typing import Any
 
 import pytest
 
 from pykruise.kube.clock import format_time
+from pykruise.pods.reasons import Code
 from pykruise.pods.view import keys
 from support.statefulset_builder import (
     HOOK,
@@ -553,6 +555,36 @@ def test_a_preparing_pod_is_deleted_although_the_first_in_order_waits() -> None:
 def test_a_preparing_pod_that_is_first_in_order_is_deleted_once() -> None:
     builder = statefulset(2, parallel=True).with_hook("preDelete").all_old().hooked(0)
     assert deleted(builder.state("PreparingDelete", 1).plan()) == [1]
+
+
+def test_a_pod_whose_resize_is_rejected_too_long_waits_for_its_hook_without_a_return_to_service() -> None:
+    # given pods to resize, and the API server has rejected this for an hour
+    builder = updatable(2, pods=False).with_settings(in_place_vertical_scaling=True).with_hook("preDelete")
+    builder.old_template = copy.deepcopy(builder.spec["template"])
+    for pod_template, cpu in ((builder.old_template, "100m"), (builder.spec["template"], "200m")):
+        pod_template["spec"]["containers"][0]["resources"] = {"requests": {"cpu": cpu}}
+    builder.pod(0, 1, old=True).with_status(currentRevision=builder.old_name)
+    rejected = {
+        "type": "FailedUpdatePod",
+        "status": "True",
+        "reason": Code.RESIZE_REFUSED,
+        "lastTransitionTime": format_time(NOW - 3600),
+    }
+    builder.with_status(conditions=[rejected])
+    # when no hook delays the deletion, the pod is deleted
+    assert deleted(builder.plan()) == [1]
+    # when a hook does, the pod is first specified for deletion
+    plan = builder.hooked(0, 1).plan()
+    assert patches(plan)["web-1"]["metadata"]["labels"] == {keys.SPECIFIED_DELETE_LABEL: "true"}
+    assert [note.reason for step in plan.steps if (note := step.done)] == [Code.RESIZE_INFEASIBLE]
+    # and waits in PreparingDelete, although no condition reports a rejected resize any more
+    assert states(builder.marked(1).plan()) == {1: "PreparingDelete"}
+    plan = builder.state("PreparingDelete", 1).plan()
+    assert plan.stages == ()
+    assert plan.status is not None
+    builder.document["status"] = plan.status
+    assert "FailedUpdatePod" not in [condition["type"] for condition in plan.status["conditions"]]
+    assert builder.plan().stages == ()
 
 
 def test_a_reverted_recreation_returns_the_pod_to_normal() -> None:

@@ -11,9 +11,13 @@ from typing import Any, Final
 
 from pykruise.kinds.broadcastjob.pod_group import find_option_conflicts
 from pykruise.kinds.broadcastjob.types import BroadcastJobSpec
-from pykruise.kube.documents import get_path, is_same, labels_of
+from pykruise.kube.documents import is_same, labels_of
 from pykruise.kube.errors import Cause
-from pykruise.kube.pod_rules.field_errors import drop_stored_errors, make_invalid_error, make_required_error
+from pykruise.kube.pod_rules.field_errors import (
+    drop_stored_errors,
+    make_invalid_error,
+    make_required_error,
+)
 from pykruise.kube.pod_rules.field_rules import check_not_negative
 from pykruise.pods.jobs.job_rules import find_job_name_errors
 from pykruise.pods.template.validation import find_template_errors
@@ -38,17 +42,19 @@ def errors_of(
     doc: Mapping[str, Any], spec: BroadcastJobSpec, *, old: Mapping[str, Any] | None = None
 ) -> list[Cause]:
     """Find all field errors of a document whose spec was parsed as `spec`. `old` is the stored document on an update.
-    All fields may change. An unchanged spec is not checked again.
+    All fields may change. An unchanged spec is not checked again. Errors of pods that the stored template already has
+    do not block changes of other fields: the controller itself sets `spec.paused`.
     """
     metadata = doc.get("metadata") or {}
     given: Mapping[str, Any] = doc.get("spec") or {}
     errors = [*find_job_name_errors(metadata), *find_metadata_errors(metadata)]
     errors += find_option_errors(metadata.get("annotations"), OPTIONS)
     errors += find_option_conflicts(metadata, spec)
-    if old is not None and is_same(given, old.get("spec") or {}):
+    stored: Mapping[str, Any] = (old.get("spec") or {}) if old is not None else {}
+    if old is not None and is_same(given, stored):
         return errors
     errors += find_policy_errors(spec, "spec")
-    errors += find_template_rule_errors(given.get("template"), "spec.template", stored=old)
+    errors += find_template_rule_errors(given.get("template"), "spec.template", stored=stored.get("template"))
     if old is None:
         errors += _find_amount_errors(spec)
     return errors
@@ -71,8 +77,8 @@ def find_policy_errors(spec: BroadcastJobSpec, path: str) -> Iterator[Cause]:
 def find_template_rule_errors(
     template: Mapping[str, Any] | None, path: str, *, stored: Mapping[str, Any] | None = None
 ) -> Iterator[Cause]:
-    """Find errors of a template at `path`, whose pods run to completion. `stored`: the object that is updated; the
-    invalid pods of its template do not block changes of other fields.
+    """Find errors of a template at `path`, whose pods run to completion. `stored` is the stored template on an update;
+    Kubernetes' rules of pods report no error that it already has.
     """
     if not template:
         yield make_required_error(path)
@@ -89,9 +95,8 @@ def find_template_rule_errors(
                 dict(labels),
                 f"must not contain the label {name}: the controller sets it",
             )
-    before: Mapping[str, Any] = get_path(stored, "spec", "template", default={})
     yield from drop_stored_errors(
-        find_template_errors(template, path), lambda: find_template_errors(before, path) if before else ()
+        find_template_errors(template, path), lambda: find_template_errors(stored, path) if stored else ()
     )
 
 

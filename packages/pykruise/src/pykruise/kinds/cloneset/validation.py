@@ -17,6 +17,7 @@ import msgspec
 from pykruise.kinds.cloneset.defaults import add_defaults
 from pykruise.kinds.cloneset.pod_group import find_option_conflicts
 from pykruise.kinds.cloneset.types import NO_DEADLINE, CloneSetSpec, RollingUpdate
+from pykruise.kube.documents import is_same
 from pykruise.kube.errors import Cause
 from pykruise.kube.pod_rules.field_errors import make_invalid_error
 from pykruise.kube.pod_rules.field_rules import NOT_NEGATIVE, check_not_negative, check_size
@@ -91,7 +92,8 @@ def errors_of(
     """Find all field errors of a document whose typed spec is `spec`. `old` is the stored document on an update.
     `managed` is the selector that the newest revision records, if it was looked up.
 
-    If the document has no selector or template, `spec` contains a placeholder for it.
+    If the document has no selector or template, `spec` contains a placeholder for it. An unchanged spec is not checked
+    again: otherwise, clients could not remove the finalizers of an object whose stored spec is invalid.
     """
     given: Mapping[str, Any] = doc.get("spec") or {}
     metadata: Mapping[str, Any] = doc.get("metadata") or {}
@@ -99,7 +101,21 @@ def errors_of(
     errors += find_option_errors(metadata.get("annotations"), OPTIONS)
     errors += find_follow_errors(metadata, given.get("template"))
     errors += find_option_conflicts(metadata, given.get("template"), spec)
-    errors += check_not_negative(spec.replicas, "spec.replicas")  # rule 2
+    if old is not None and is_same(given, old.get("spec") or {}):
+        return errors
+    return [*errors, *_find_spec_errors(doc, spec, old=old, managed=managed)]
+
+
+def _find_spec_errors(
+    doc: Mapping[str, Any],
+    spec: CloneSetSpec,
+    *,
+    old: Mapping[str, Any] | None,
+    managed: Mapping[str, Any] | None = None,
+) -> list[Cause]:
+    """Find the errors of the spec. For the arguments see `errors_of`."""
+    given: Mapping[str, Any] = doc.get("spec") or {}
+    errors = list(check_not_negative(spec.replicas, "spec.replicas"))  # rule 2
     if spec.replicas > LARGEST_SET and spec.replicas != ((old or {}).get("spec") or {}).get("replicas"):
         errors.append(make_invalid_error("spec.replicas", spec.replicas, describe_excess(spec.replicas)))
     errors += find_selector_errors(given, kind=KIND)  # rules 3 to 5
@@ -263,4 +279,4 @@ def find_stored_errors(spec: CloneSetSpec) -> list[Cause]:
     kept = [*_find_room_errors(block, read.replicas)]
     if block is not None and is_percent(block.max_surge):
         kept += _find_surge_errors(block, read.replicas)
-    return [error for error in errors_of(doc, read, old=doc) if error not in kept]
+    return [error for error in _find_spec_errors(doc, read, old=doc) if error not in kept]

@@ -13,7 +13,7 @@ from pykruise.kinds.statefulset.claim_rules import find_claim_errors
 from pykruise.kinds.statefulset.defaults import StatefulSetDefaultingSettings, add_defaults
 from pykruise.kinds.statefulset.snapshot import read_spec
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS, StatefulSetSpec
-from pykruise.kinds.statefulset.validation import errors_of
+from pykruise.kinds.statefulset.validation import errors_of, warnings_of
 from pykruise.kube.admission import AdmissionRequest, Reviewer
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import Cause
@@ -58,4 +58,4 @@ def build_validating_review(
             causes += await find_claim_errors(spec, request.old_object, classes)
         return [*causes, *find_gate_errors(doc, old=request.old_object, problem=group_problem)]
 
-    return _REVIEWS.build_judging_review(errors)
+    return _REVIEWS.build_judging_review(errors, warnings_of=warnings_of)

@@ -91,6 +91,8 @@ def build_pod_document(
     if finalizers:
         own["finalizers"] = finalizers
     spec: Document = {**(revision.template.get("spec") or {}), "hostname": slot.name}
+    # Only serviceName decides the subdomain. The template may contain another one, or one without serviceName.
+    spec.pop("subdomain", None)
     if ws.spec.service_name:
         spec["subdomain"] = ws.spec.service_name
     return {

@@ -112,6 +112,13 @@ class Growth:
             default=None,
         )
 
+    def is_restart_due(self, ordinal: int) -> bool:
+        """Whether the pod, which has the update revision, must be recreated now so that a file system grows."""
+        if not (self.is_on and self.is_compatible(ordinal) and self.is_complete(ordinal)):
+            return False
+        at = self.restart_at(ordinal)
+        return at is not None and at <= self._ws.now
+
     def explain_obstacle(self, ordinal: int) -> Reason | None:
         """Reason why claims of the pod cannot follow their templates; None when they can."""
         for template, claim in self.list_claims(ordinal):

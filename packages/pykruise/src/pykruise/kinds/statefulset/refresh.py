@@ -9,6 +9,7 @@ or a state. This phase also returns a pod from PreparingDelete to service when t
 from collections.abc import Collection, Sequence
 from typing import Final
 
+from pykruise.kinds.statefulset.expansion import Growth
 from pykruise.kinds.statefulset.status import resize_refused_since
 from pykruise.kinds.statefulset.working_set import StatefulSetWorkingSet
 from pykruise.kube.documents import Document
@@ -39,9 +40,12 @@ def plan_refresh(
     `recreates`: whether the update recreates all pods.
     """
     wanted = {pod.name for pod in ws.slot_pods}
+    growth = Growth(ws)
 
     def decide(pod: PodView, progress: InPlaceProgress) -> ChangePod | Reason | None:
-        is_kept = pod.name in wanted and _is_wanted_again(ws, pod, differences, updating, recreates=recreates)
+        is_kept = pod.name in wanted and _is_wanted_again(
+            ws, pod, differences, growth, updating, recreates=recreates
+        )
         # A pod in PreparingUpdate whose update no longer happens returns to service like a pod that was
         # rolled back.
         is_updated = ws.is_updated(pod) or pod.name not in updating
@@ -66,20 +70,21 @@ def _is_wanted_again(
     ws: StatefulSetWorkingSet,
     pod: PodView,
     differences: Differences,
+    growth: Growth,
     updating: Collection[str],
     *,
     recreates: bool,
 ) -> bool:
-    """Whether a pod in PreparingDelete no longer has a reason to be deleted: neither a mark nor an update that would
-    recreate it.
+    """Whether a pod in PreparingDelete no longer has a reason to be deleted: it is not specified for deletion, and no
+    update recreates it, neither for the update revision nor for the file system of its claims.
     """
     if pod.state != LifecycleState.PREPARING_DELETE or pod.is_specified_delete:
         return False
-    return (
-        ws.is_updated(pod)
-        or pod.name not in updating
-        or not (recreates or _is_recreated(ws, differences, pod))
-    )
+    if pod.name not in updating:
+        return True
+    if ws.is_updated(pod):
+        return not growth.is_restart_due(ws.read_ordinal(pod))
+    return not (recreates or _is_recreated(ws, differences, pod))
 
 
 def _is_recreated(ws: StatefulSetWorkingSet, differences: Differences, pod: PodView) -> bool:

@@ -136,6 +136,19 @@ def _fill_slot(
         _repair_pod(ws, slot, slot.pod, value)
 
 
+def _keep_claims(ws: StatefulSetWorkingSet, value: _Found) -> None:
+    """Correct the owners of the claims of all desired pods. The order of the pods and scaleStrategy.maxUnavailable do
+    not apply here. When a set is scaled in and out again while its pods terminate, `whenScaled: Delete` has made the
+    pods owners of their claims. Garbage collection would delete these claims together with the pods.
+    """
+    for pod in ws.slot_pods:
+        if pod.is_deleting or pod.phase not in FINISHED:  # otherwise see _replace_pod()
+            value.claims += (
+                Chain(subject=step.action.key.name, steps=(step,))
+                for step in plan_owners(ws, pod, is_surplus=False)
+            )
+
+
 def _has_available(ws: StatefulSetWorkingSet, slot: Slot) -> bool:
     pod = slot.pod
     return pod is not None and not pod.is_deleting and ws.is_available(pod)
@@ -146,6 +159,7 @@ def _has_available(ws: StatefulSetWorkingSet, slot: Slot) -> bool:
 
 def _plan_ordered_scale(ws: StatefulSetWorkingSet, never_ready: NeverReady) -> Scale:
     result = _Found()
+    _keep_claims(ws, result)
     choice = StatefulSetRevisionChoice(ws)
     for slot in ws.slots:
         pod = slot.pod
@@ -204,6 +218,7 @@ def _explain_waiting_surplus(ws: StatefulSetWorkingSet, pod: PodView) -> Reason 
 
 def _plan_parallel_scale(ws: StatefulSetWorkingSet, gang: PodGang | None) -> Scale:
     result = _Found(gang)
+    _keep_claims(ws, result)
     choice = StatefulSetRevisionChoice(ws, creates_current=gang is not None and gang.creates_current)
     budget = ws.limits.scale_max_unavailable
     exhausted = False
@@ -222,7 +237,8 @@ def _plan_parallel_scale(ws: StatefulSetWorkingSet, gang: PodGang | None) -> Sca
                 break
     if exhausted:
         result.notes.append(_make_limit_note(ws))
-    phase = result.build_phase(*_delete_surplus_together(ws), is_partial=is_partial)
+    surplus, skipped, is_surplus_partial = _delete_surplus_together(ws)
+    phase = result.build_phase(surplus, skipped, is_partial=is_partial or is_surplus_partial)
     return Scale(phase=phase, exhausted=exhausted)
 
 
@@ -234,10 +250,19 @@ def _make_limit_note(ws: StatefulSetWorkingSet) -> Note:
     return Note(reason="ScaleUpLimited", message=message, again_after_s=LOOK_AGAIN_S)
 
 
-def _delete_surplus_together(ws: StatefulSetWorkingSet) -> tuple[DecidedStage, dict[str, Reason]]:
+def _delete_surplus_together(ws: StatefulSetWorkingSet) -> tuple[DecidedStage, dict[str, Reason], bool]:
+    """Delete all surplus pods that can be deleted now. The last value: whether others follow in the next plan.
+
+    Only writes count against the limit of one plan: pods that terminate, or that wait for their hook, do not delay
+    the deletion of others.
+    """
     decisions: list[Decision] = []
     skipped: dict[str, Reason] = {}
-    for pod in ws.surplus[:MOST_AT_ONCE]:
+    is_partial = False
+    for pod in ws.surplus:
+        if len(decisions) >= MOST_AT_ONCE:
+            is_partial = True
+            break
         decision = Reason(Code.DEPARTING, "terminates") if pod.is_deleting else _decide_surplus(ws, pod)
         if isinstance(decision, Reason):
             skipped[pod.name] = decision
@@ -245,7 +270,7 @@ def _delete_surplus_together(ws: StatefulSetWorkingSet) -> tuple[DecidedStage, d
     # A quota that prevents the creation of pods must not prevent the deletion of surplus pods, which use up the
     # quota.
     stage = DecidedStage(purpose=Purpose.DELETE_SURPLUS_PODS, decisions=decisions, ramp=True, regardless=True)
-    return stage, skipped
+    return stage, skipped, is_partial
 
 
 # One surplus pod
@@ -347,11 +372,13 @@ def _replace_pod(ws: StatefulSetWorkingSet, pod: PodView, value: _Found) -> None
     if isinstance(decision, Reason):
         value.skipped[pod.name] = decision
     else:
-        value.replace.append(decision)
+        # A pod that was surplus owns its claims. They must not be deleted together with the pod.
+        steps = plan_owners(ws, pod, is_surplus=False)
+        value.replace.append(msgspec.structs.replace(decision, before=steps))
 
 
 def _repair_pod(ws: StatefulSetWorkingSet, slot: Slot, pod: PodView, value: _Found) -> None:
-    """Repair a pod that runs or starts soon: its claims, their owners, and the labels with its ordinal."""
+    """Repair a pod that runs or starts soon: its missing claims, and the labels with its ordinal."""
     if pod.is_deleting:
         return
     if pod.phase == "Pending" and lacks_claim(ws, slot.ordinal):
@@ -360,9 +387,6 @@ def _repair_pod(ws: StatefulSetWorkingSet, slot: Slot, pod: PodView, value: _Fou
             value.claims.append(Chain(subject=f"claims of {slot.name}", steps=steps))
         if waits:
             value.skipped[pod.name] = waits
-    value.claims += (
-        Chain(subject=step.action.key.name, steps=(step,)) for step in plan_owners(ws, pod, is_surplus=False)
-    )
     if pod.labels.get(POD_NAME_LABEL) != pod.name:
         value.repair.append(_label_pod(ws, slot, pod))
     if lacks_volume(ws, pod, slot.ordinal):

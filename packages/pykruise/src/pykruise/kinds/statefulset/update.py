@@ -21,7 +21,7 @@ from pykruise.kinds.statefulset.pod_group import StatefulSetGang
 from pykruise.kinds.statefulset.status import resize_refused_since
 from pykruise.kinds.statefulset.working_set import Slot, StatefulSetWorkingSet
 from pykruise.kube.clock import Instant
-from pykruise.plans.failed_resizes import find_overdue_refusals
+from pykruise.plans.failed_resizes import find_overdue_refusals, make_recreation_note
 from pykruise.plans.in_place import (
     BEGUN_AT_ONCE,
     Differences,
@@ -40,12 +40,13 @@ from pykruise.plans.phases import (
     DecidedStage,
     Decision,
     PlanPhase,
+    SpecifyPod,
     decide_deletion,
 )
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.api import PodUpdatePolicy
 from pykruise.pods.in_place import NotInPlace, UpdateSpec
-from pykruise.pods.lifecycle.states import LifecycleState
+from pykruise.pods.lifecycle.states import LifecycleState, is_hooked
 from pykruise.pods.reasons import Code
 from pykruise.pods.view.pod_view import FINISHED, PodView
 from pykruise.pods.workload.pod_groups import BEFORE_OTHERS
@@ -112,7 +113,7 @@ class _Pass:
         return len(self.unavailable) < self.ws.limits.max_unavailable
 
     def act(self, pod: PodView, decision: Decision | Reason) -> None:
-        """Record the write to the pod, or its reason for waiting. In both cases the pod does not serve."""
+        """Record the write to the pod, or its reason for waiting. In both cases the pod counts as unavailable."""
         if isinstance(decision, Reason):
             self.skipped[pod.name] = decision
         else:
@@ -124,6 +125,21 @@ class _Pass:
         """Delete the pod, or move it to PreparingDelete."""
         hook = self.ws.spec.hooks.pre_delete
         self.act(pod, decide_deletion(pod, hook=hook, now=self.ws.now, because=because))
+
+    def recreate_instead(self, pod: PodView, why: str) -> None:
+        """Recreate a pod whose resize the API server rejects; `why` says this.
+
+        If the preDelete hook delays the deletion, the pod is first specified for deletion. While the pod waits for the
+        hook, nothing is resized, so no condition reports rejected resizes any more. Without the mark, the pod would
+        then return to service, and its resize would be rejected again.
+        """
+        hook = self.ws.spec.hooks.pre_delete
+        because = f"recreated for revision {self.ws.update.name} ({why})"
+        if hook is not None and is_hooked(hook, pod):
+            note = make_recreation_note(pod, why)
+            self.act(pod, SpecifyPod(pod=pod, because=because, done=note, unchanged=True))
+        else:
+            self.delete(pod, because)
 
     def find_refused_resize(self, pod: PodView, change: UpdateSpec) -> str:
         """Reason why the pod is recreated instead of resized; empty: the pod is resized. Call this when the pod is
@@ -335,7 +351,7 @@ def _update_or_recreate(current: _Pass, pod: PodView, differences: Differences) 
         current.act(pod, COMES_BACK)
         return True
     if refused := current.find_refused_resize(pod, result):
-        current.delete(pod, f"recreated for revision {ws.update.name} ({refused})")
+        current.recreate_instead(pod, refused)
         return True
     target = target_of(ws)
     waits = find_hook_wait(pod, target.hook)

@@ -1,19 +1,23 @@
 """Validation of a StatefulSet (v1beta1): all errors in one response, each with its field.
 
 document [+ the stored one] ──▶ errors_of() ──▶ field errors
+document ──▶ warnings_of() ──▶ warnings
 document ──▶ list_last_pod_names()
 
 Pure. Rule numbers refer to the specification's table. Int-or-percent fields are parsed as the controller parses them,
 but only `5` and `50%` are accepted: `"5"` is rejected.
 """
 
+import re
 from collections.abc import Iterator, Mapping
+from itertools import islice, product
 from typing import Any, Final
 
 import msgspec
 
 from pykruise.kinds.statefulset.defaults import StatefulSetDefaultingSettings, add_defaults
 from pykruise.kinds.statefulset.pod_group import find_option_conflicts
+from pykruise.kinds.statefulset.snapshot import read_spec
 from pykruise.kinds.statefulset.types import (
     ClaimUpdateType,
     ManagementPolicy,
@@ -21,9 +25,10 @@ from pykruise.kinds.statefulset.types import (
     RollingUpdate,
     StatefulSetSpec,
 )
-from pykruise.kube.documents import get_path
+from pykruise.kube.documents import get_path, is_same
 from pykruise.kube.errors import Cause
 from pykruise.kube.pod_rules.field_errors import (
+    drop_stored_errors,
     make_duplicate_error,
     make_forbidden_error,
     make_invalid_error,
@@ -32,12 +37,14 @@ from pykruise.kube.pod_rules.field_errors import (
 )
 from pykruise.kube.pod_rules.field_rules import check_not_negative, check_size
 from pykruise.kube.pod_rules.names import is_dns1123_label
+from pykruise.kube.values.go_text import excerpt, quote_text
 from pykruise.kube.values.int_or_percent import IntOrPercent, Rounding, is_whole_percent, resolve
 from pykruise.plans.stored_values import to_document
 from pykruise.pods.api import PodUpdatePolicy, UpdateType
 from pykruise.pods.in_place import diff_specs
 from pykruise.pods.lifecycle.ordering import MOST_WEIGHTS
 from pykruise.pods.template.config_content import find_follow_errors
+from pykruise.pods.template.validation import MOST_WARNINGS
 from pykruise.pods.view import keys
 from pykruise.pods.workload.options import (
     GANG_MIN_COUNT,
@@ -92,6 +99,10 @@ WEIGHTS: Final = (
 )
 LONGEST_MIN_READY_S: Final = 300
 
+_NOT_FOUND: Final = "FieldValueNotFound"
+_VOLUME_NAME: Final = re.compile(r"\.volume(Mounts|Devices)\[\d+\]\.name$")
+"""Fields that name a volume of the pod."""
+
 
 def errors_of(
     doc: Mapping[str, Any],
@@ -103,7 +114,8 @@ def errors_of(
     """Find all field errors of a document whose spec was parsed as `spec`. `old` is the stored document on an update.
     `managed` is the selector that the newest revision records, if it was looked up.
 
-    When the document's spec lacks a selector or template, `spec` contains a placeholder.
+    When the document's spec lacks a selector or template, `spec` contains a placeholder. An unchanged spec is not
+    checked again: otherwise, clients could not remove the finalizers of an object whose stored spec is invalid.
     """
     given: Mapping[str, Any] = doc.get("spec") or {}
     errors = list(find_metadata_errors(doc.get("metadata") or {}))
@@ -112,17 +124,30 @@ def errors_of(
     errors += find_option_conflicts(doc.get("metadata") or {}, given.get("template"), spec)
     errors += _find_node_option_errors((doc.get("metadata") or {}).get("annotations"), spec)
     errors += _find_name_errors(doc.get("metadata") or {}, errors)  # rule 1
-    errors += _find_management_errors(spec)  # rules 2, 3 and 7
+    if old is not None and is_same(given, old.get("spec") or {}):
+        return errors
+    errors += _find_spec_errors(doc, spec, old=old, managed=managed)
+    errors += drop_stored_errors(list(_find_further_errors(spec)), lambda: _find_further_stored_errors(old))
+    return errors
+
+
+def _find_spec_errors(
+    doc: Mapping[str, Any],
+    spec: StatefulSetSpec,
+    *,
+    old: Mapping[str, Any] | None,
+    managed: Mapping[str, Any] | None = None,
+) -> list[Cause]:
+    """Find the errors of the spec, except those of `_find_further_errors`. For the arguments see `errors_of`."""
+    given: Mapping[str, Any] = doc.get("spec") or {}
+    errors = list(_find_management_errors(spec))  # rules 2, 3 and 7
     errors += _find_reserved_errors(spec)  # rules 4 to 6
     errors += _find_strategy_errors(spec)  # rules 8 to 19
     errors += check_size(doc, old, *WEIGHTS, most=MOST_WEIGHTS)
     errors += _find_retention_errors(spec)  # rule 20
     errors += check_not_negative(spec.replicas, "spec.replicas")  # rule 21
     errors += find_selector_errors(given, kind=KIND)  # rules 22 to 24
-    errors += find_pod_errors(
-        given, kind=KIND, further_volumes=_list_claim_volumes(spec), stored=old
-    )  # rules 25 to 27
-    errors += _find_further_errors(spec)
+    errors += _find_pod_errors(given, spec, stored=old)  # rules 25 to 27
     if old is not None:
         errors += find_immutable_errors(
             _drop_empty(given),
@@ -133,6 +158,44 @@ def errors_of(
         )
         errors += _find_in_place_only_errors(doc, spec, old)  # section 5.2, number 5
     return errors
+
+
+def _find_pod_errors(
+    given: Mapping[str, Any], spec: StatefulSetSpec, *, stored: Mapping[str, Any] | None
+) -> Iterator[Cause]:
+    """Yield the errors of the pod template. A container may mount a volume that the template does not define: a
+    webhook, such as that of a SidecarSet, may add the volume to the pods. `warnings_of` reports such mounts.
+    """
+    errors = find_pod_errors(given, kind=KIND, further_volumes=_list_claim_volumes(spec), stored=stored)
+    for error in errors:
+        if not (error.reason == _NOT_FOUND and _VOLUME_NAME.search(error.field)):
+            yield error
+
+
+def _find_further_stored_errors(old: Mapping[str, Any] | None) -> list[Cause]:
+    """Find the further errors of the stored object; none if there is no stored object, or if it is not readable."""
+    spec, _ = read_spec((old or {}).get("spec") or {})
+    return [] if spec is None else list(_find_further_errors(spec))
+
+
+def warnings_of(doc: Mapping[str, Any], spec: StatefulSetSpec) -> Iterator[str]:
+    """Warn about the first mounts of volumes that neither the template nor a claim template defines."""
+    return islice(_warn_of_mounts(doc, spec), MOST_WARNINGS)
+
+
+def _warn_of_mounts(doc: Mapping[str, Any], spec: StatefulSetSpec) -> Iterator[str]:
+    pod: Mapping[str, Any] = get_path(doc, "spec", "template", "spec") or {}
+    known = {volume.get("name") for volume in pod.get("volumes") or ()} | {*spec.claim_names}
+    for group, kind in product(("initContainers", "containers"), ("volumeMounts", "volumeDevices")):
+        for number, container in enumerate(pod.get(group) or ()):
+            for index, mount in enumerate(container.get(kind) or ()):
+                if (name := mount.get("name") or "") in known:
+                    continue
+                field = f"spec.template.spec.{group}[{number}].{kind}[{index}].name"
+                yield (
+                    f"{field}: neither the template nor a claim template defines volume "
+                    f"{quote_text(excerpt(name))}: pods can be created only if a webhook adds the volume"
+                )
 
 
 def _list_claim_volumes(spec: StatefulSetSpec) -> list[str]:
@@ -338,4 +401,4 @@ def find_stored_errors(spec: StatefulSetSpec) -> list[Cause]:
     doc = to_document(spec)
     doc = add_defaults(doc, old=doc, settings=StatefulSetDefaultingSettings())
     read = msgspec.convert(doc["spec"], StatefulSetSpec)
-    return errors_of(doc, read, old=doc)
+    return [*_find_spec_errors(doc, read, old=doc), *_find_further_errors(read)]
