@@ -13,9 +13,9 @@ from pykruise.cli.errors import CommandError
 from pykruise.dashboard.access import DashboardUser, FullAccess
 from pykruise.dashboard.assets import Assets
 from pykruise.dashboard.board import Board
+from pykruise.dashboard.plan_queue import PlanQueue
 from pykruise.dashboard.server import LIMITS, STREAMS_OF_USER, About, Opened, Server
 from pykruise.dashboard.sessions import MOST, MOST_OF_USER, DashboardSession, Sessions, TokenDoor
-from pykruise.dashboard.turns import Turns
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.transport import Response
 from pykruise.kube.config.connection import Connection
@@ -173,44 +173,44 @@ class Plans:
         return work
 
 
-async def ask(turns: Turns, plans: Plans, user: str) -> "asyncio.Task[str]":
+async def ask(queue: PlanQueue, plans: Plans, user: str) -> "asyncio.Task[str]":
     """A question of the user, which has begun or waits for its turn."""
-    task = asyncio.create_task(turns.run(user, plans.of(user)))
+    task = asyncio.create_task(queue.run(user, plans.of(user)))
     for _ in range(5):
         await asyncio.sleep(0)
     return task
 
 
-async def test_a_user_who_asks_and_goes_away_again_and_again_has_one_plan_at_a_time() -> None:
-    turns, plans = Turns(2), Plans()
+async def test_a_user_who_disconnects_repeatedly_has_one_plan_at_a_time() -> None:
+    queue, plans = PlanQueue(2), Plans()
     # given a user whose browser disconnects during each question
     for _ in range(10):
-        task = await ask(turns, plans, "greedy")
+        task = await ask(queue, plans, "greedy")
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task
     assert plans.begun == ["greedy"]
     # when another user asks, there is a place
-    honest = await ask(turns, plans, "honest")
+    honest = await ask(queue, plans, "honest")
     assert plans.begun == ["greedy", "honest"]
     # and a third user waits until a plan has ended
-    late = await ask(turns, plans, "late")
+    late = await ask(queue, plans, "late")
     assert plans.begun == ["greedy", "honest"]
     plans.release.set()
     assert (await honest, await late) == ("honest", "late")
     # then the first user may ask again
-    assert await (await ask(turns, plans, "greedy")) == "greedy"
+    assert await (await ask(queue, plans, "greedy")) == "greedy"
 
 
 async def test_the_error_of_a_plan_reaches_its_user_and_frees_the_place() -> None:
-    turns = Turns(1)
+    queue = PlanQueue(1)
 
     async def fail() -> None:
         raise CommandError("no such field")
 
     for _ in range(3):
         with pytest.raises(CommandError, match="no such field"):
-            await turns.run("ann", fail)
+            await queue.run("ann", fail)
 
 
 def test_no_address_has_more_than_a_share_of_the_connections() -> None:

@@ -201,8 +201,8 @@ class Feeds:
         return (pod.node,) if is_lost(project_node(view.raw) if view is not None else None) else ()
 
     async def run(self) -> None:
-        """Write the rows of waiting pods again and again until cancelled: a reason may change without any change of the
-        pod, for example when its node stops to respond, or when a deadline passes.
+        """Write the rows of waiting pods repeatedly until cancelled: a reason may change without any change of the pod,
+        for example when its node stops responding, or when a deadline passes.
         """
         while True:
             await asyncio.sleep(AGAIN_S)

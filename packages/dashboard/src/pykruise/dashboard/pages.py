@@ -46,10 +46,10 @@ from pykruise.dashboard.node import (
     build_probes_part,
 )
 from pykruise.dashboard.objects import BY_NODE, ROLLOUTS, DashboardObject, list_watched_resources
+from pykruise.dashboard.plan_queue import PlanQueue
 from pykruise.dashboard.server import Opened
 from pykruise.dashboard.sessions import DashboardSession
 from pykruise.dashboard.steps import build_steps_part, is_about
-from pykruise.dashboard.turns import Turns
 from pykruise.dashboard.verdicts import find_explained_kind
 from pykruise.dashboard.what_if import WhatIfAnswer, answer_what_if, sets_of
 from pykruise.dashboard.workload import (
@@ -135,7 +135,7 @@ class LivePages:
         self._around = around
         self._start = start
         self._has_actions = has_actions
-        self._plans = Turns(PLANS_AT_ONCE)
+        self._plans = PlanQueue(PLANS_AT_ONCE)
         self._by_name = {str(cache): cache for cache in around.caches}
         self._open: dict[tuple[Resource, Key], _LookedAtPage] = {}
 

@@ -2,8 +2,8 @@
 
 Session, lines ──▶ draw() ──▶ standard output
 
-The lines contain the terminal's control characters, so whoever builds them escapes text of the cluster
-(terminal_text.py).
+The lines contain control characters for the terminal, so draw() escapes nothing: a function that builds lines must
+escape text of the cluster (terminal_text.py).
 """
 
 from collections.abc import Sequence

@@ -184,7 +184,7 @@ def approve_step(document: Document, *, label: str, marks: Sequence[Any]) -> Non
             f"{label} does not allow to approve, because current canary state is not 'StepPaused' but {state!r}"
         )
     if list_step_marks(document) != marks:
-        raise ResourceError(f"{label} has reached another step since it was read: look at this step first")
+        raise ResourceError(f"{label} has reached another step since it was read: check this step first")
     assert isinstance(step, dict)
     step["currentStepState"] = "StepReady"
 
