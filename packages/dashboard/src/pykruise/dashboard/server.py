@@ -206,7 +206,9 @@ class Server:
                 return await self._log_in(request)
             if path == "/api/logout" and request.method == "POST":
                 await self._sessions.log_out(self._read_cookie(request))
-                return _build_data_response({}, cookie=self._build_cookie("", request, lasts=False))
+                return _build_data_response(
+                    {}, cookie=_build_cookie(self._sessions.cookie_name, "", request, lasts=False)
+                )
             session = await self._find_session(request)
             if session is None:
                 return _build_error_response(401, "log in first")
@@ -233,9 +235,8 @@ class Server:
         token = _parse_body(request).get("token")
         if not isinstance(token, str):
             raise LoginError("a token is required")
-        return _build_data_response(
-            {}, cookie=self._build_cookie(await self._sessions.log_in(token.strip()), request)
-        )
+        value = await self._sessions.log_in(token.strip())
+        return _build_data_response({}, cookie=_build_cookie(self._sessions.cookie_name, value, request))
 
     async def _find_session(self, request: WireRequest) -> DashboardSession | None:
         kind, _, token = request.headers.get("authorization", "").partition(" ")
@@ -249,16 +250,6 @@ class Server:
         except CookieError:
             return ""
         return morsel.value if morsel is not None else ""
-
-    def _build_cookie(self, value: str, request: WireRequest, *, lasts: bool = True) -> str:
-        """Return the cookie. Scripts and other sites cannot use it. Unless the host is local, browsers send it only
-        over TLS.
-        """
-        host = request.headers.get("host", "").rpartition(":")[0] or request.headers.get("host", "")
-        is_local = host in ("localhost", "127.0.0.1", "[::1]")
-        secure = "" if is_local else "; Secure"
-        name, end = self._sessions.cookie_name, "" if lasts else "; Max-Age=0"
-        return f"{name}={value}; HttpOnly; SameSite=Strict{secure}{end}"
 
     def _stream(self, request: WireRequest, session: DashboardSession) -> Response | Streamed:
         user = session.user.name
@@ -302,6 +293,16 @@ def _parse_body(request: WireRequest) -> Mapping[str, Any]:
     if not isinstance(result, dict):
         raise CommandError("the body must be a JSON object")
     return result
+
+
+def _build_cookie(name: str, value: str, request: WireRequest, *, lasts: bool = True) -> str:
+    """Return the cookie. Scripts and other sites cannot use it. Unless the host is local, browsers send it only over
+    TLS.
+    """
+    host = request.headers.get("host", "").rpartition(":")[0] or request.headers.get("host", "")
+    is_local = host in ("localhost", "127.0.0.1", "[::1]")
+    secure = "" if is_local else "; Secure"
+    return f"{name}={value}; HttpOnly; SameSite=Strict{secure}{'' if lasts else '; Max-Age=0'}"
 
 
 def _build_file_response(asset: Asset, request: WireRequest, headers: Mapping[str, str]) -> Response:
