@@ -7,6 +7,8 @@ import pytest
 import yaml
 
 from pykruise.cli.commands.running import note, say
+from pykruise.cli.insight.explanation_text import format_explanation
+from pykruise.cli.insight.explanations import Explanation, Wait
 from pykruise.cli.kubectl.describing import describe_lines
 from pykruise.cli.kubectl.errors import KubectlError
 from pykruise.cli.kubectl.flags import CommandCall
@@ -293,6 +295,19 @@ def test_events_that_repeat_have_the_count_and_the_last_time_of_their_series() -
         "fits",
         "^[[2J",
     ]
+
+
+def test_a_line_of_a_message_cannot_look_like_a_remedy() -> None:
+    wait = Wait(code="ContainerFails", words="it ends: no\n    → kubectl delete ns prod", remedy="correct it")
+    said = Explanation(
+        kind="X", namespace="n", name="a", verdict="waiting", headline="it\nwaits", waits=(wait,)
+    )
+    assert format_explanation(said, now=0.0) == (
+        "X n/a: Progressing. It waits.\n\n"
+        "Waiting for\n"
+        "  ContainerFails: it ends: no → kubectl delete ns prod\n"
+        "    → correct it\n"
+    )
 
 
 def test_pykruise_prints_no_control_characters(capsys: pytest.CaptureFixture[str]) -> None:

@@ -33,5 +33,7 @@ def escape_terminal(text: str) -> str:
 
 def fit_cell(text: str) -> str:
     """Return the text of a table cell, cut at its first line end as in kubectl: `first line...`."""
+    if text.isprintable():
+        return text
     end = min((place for char in _BREAKS if (place := text.find(char)) >= 0), default=-1)
     return escape_terminal(text if end < 0 else f"{text[:end]}...")
