@@ -527,6 +527,58 @@ async def test_a_watched_tree_continues_after_reads_that_fail(stage: Stage) -> N
     assert (await watching).code == 0
 
 
+async def test_named_objects_are_one_table_and_a_missing_one_does_not_hide_the_others(stage: Stage) -> None:
+    # given
+    kruise = Kruise(stage)
+    for name in ("a", "b"):
+        await stage.create(cloneset(name))
+    # when one of three objects is missing
+    said = await kruise.run("get", "clone", "a", "missing", "b")
+    # then the others are one table
+    assert [line.split()[0] for line in said.out.splitlines()] == ["NAME", "a", "b"]
+    assert said.err == 'Error from server (NotFound): clonesets.apps.kruise.io "missing" not found\n'
+    assert said.code == 1
+    # and are printed in other formats, too
+    said = await kruise.run("get", "clone", "a", "missing", "b", "-o", "name")
+    assert said.out == "cloneset.apps.kruise.io/a\ncloneset.apps.kruise.io/b\n"
+    assert said.code == 1
+    # with several types, each type has its table, whose names begin with the type
+    rows = (await kruise.says("get", "clone/a", f"namespace/{stage.namespace}")).split("\n\n")
+    names = [table.splitlines()[1].split()[0] for table in rows]
+    assert names == ["cloneset.apps.kruise.io/a", f"namespace/{stage.namespace}"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (("-A",), "a resource cannot be retrieved by name across all namespaces"),
+        (("-l", "app=web"), "name cannot be provided when a selector is specified"),
+        (("-w", "-o", "json"), "--watch prints tables"),
+    ],
+)
+async def test_flags_that_do_not_fit_a_named_object_are_refused(
+    stage: Stage, flags: tuple[str, ...], message: str
+) -> None:
+    await stage.create(cloneset())
+    assert message in await Kruise(stage).refuses("get", "clone", "web", *flags)
+
+
+async def test_text_of_the_cluster_does_not_act_on_the_terminal(stage: Stage) -> None:
+    # given a user who writes control characters wherever a text is allowed
+    kruise = await started(stage)
+    clear = "\x1b[2J\x1b]0;title\x07"
+    await stage.merge("web", {"metadata": {"annotations": {CHANGE_CAUSE: clear, "note": clear}}})
+    await kruise.says("set", "image", "clone/web", "main=nginx:2")
+    await stage.settled(replicas=3, updated=3)
+    # when an administrator looks at the objects
+    for command in ("describe clone/web", "rollout history clone/web", "get clone", "get rollout web"):
+        shown = await kruise.says(*command.split())
+        # then
+        assert "\x1b" not in shown
+        assert "\x07" not in shown
+    assert "note=^[[2J^[]0;title\\x07" in await kruise.says("describe", "clone/web")
+
+
 async def test_scale_exits_with_1_when_pods_are_not_created_in_time(stage: Stage) -> None:
     kruise = await started(stage)
     await stage.stop_manager()
@@ -675,6 +727,11 @@ async def test_rollouts_are_approved_paused_shown_and_undone_through_their_workl
     assert await kruise.says("rollout", "approve", "rollouts/r") == "rollout.rollouts.kruise.io/r approved\n"
     state = (await stage.get("r", resource=ROLLOUTS))["status"]["canaryStatus"]
     assert state == {"currentStepIndex": 2, "currentStepState": "StepReady"}
+    # after a conflict in the same step
+    await stage.merge("r", {"status": status}, resource=ROLLOUTS, subresource="status")
+    faulty = FaultyTransport(stage.client.transport)
+    faulty.on(patches("/rollouts/r"), conflict())
+    await Kruise(stage, faulty).says("rollout", "approve", "rollouts/r")
     assert "'StepReady'" in await kruise.refuses("rollout", "approve", "rollouts/r")
     await kruise.says("rollout", "undo", "rollouts/r", "--fast")
     assert (await stage.get("r", resource=ROLLOUTS))["status"]["canaryStatus"]["nextStepIndex"] == 1

@@ -87,5 +87,5 @@ async def test_the_dashboard_serves_tls_and_reloads_its_certificate(tmp_path: Pa
     ],
 )
 def test_the_session_cookie_is_secure_except_on_localhost(host: str, is_secure: bool) -> None:
-    said = _build_cookie("value", WireRequest("POST", "/api/login", {}, {"host": host}))
+    said = _build_cookie("pykruise", "value", WireRequest("POST", "/api/login", {}, {"host": host}))
     assert ("Secure" in said) is is_secure

@@ -1,11 +1,14 @@
 """Rows of the pages with lists: an object in one line."""
 
+import asyncio
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 import orjson
 import pytest
 
+from pykruise.dashboard.feeds import AGAIN_S, Feeds
 from pykruise.dashboard.jobs import build_job_row, list_job_resources
 from pykruise.dashboard.objects import DashboardObject, views_of_all
 from pykruise.dashboard.others import build_other_row, list_other_resources
@@ -13,8 +16,10 @@ from pykruise.dashboard.rollouts import MOST_WORDS, build_rollout_row, find_olde
 from pykruise.dashboard.waiting import build_waiting_pod
 from pykruise.kinds import find_kind, list_kinds
 from pykruise.kinds.cloneset.types import CLONE_SETS
+from pykruise.kube.cache.cache import Change
 from pykruise.kube.clock import parse_time
-from pykruise.kube.resources import DEPLOYMENTS, PODS
+from pykruise.kube.ids import Key
+from pykruise.kube.resources import DEPLOYMENTS, NODES, PODS
 
 NOW = parse_time("2026-01-01T01:00:00Z")
 
@@ -244,6 +249,85 @@ def test_a_pod_without_an_owner_waits_too() -> None:
     row = build_waiting_pod(seen(pod(**PULLING)), owner=None, now=NOW)
     assert row is not None
     assert (row.owner, row.owner_kind) == ("", "")
+
+
+class Held:
+    """A cache with these objects. The test sends their events."""
+
+    synced = True
+
+    def __init__(self, *views: DashboardObject) -> None:
+        self.views = {Key(view.namespace, view.name): view for view in views}
+        self._handlers: list[Any] = []
+
+    def subscribe(self, handler: Any) -> None:
+        self._handlers.append(handler)
+
+    def get(self, key: Key) -> DashboardObject | None:
+        return self.views.get(key)
+
+    def values(self) -> list[DashboardObject]:
+        return list(self.views.values())
+
+    def list_by_index(self, _index: str, _value: str) -> list[DashboardObject]:
+        return []
+
+    def announce(self) -> None:
+        """Send the event of each object."""
+        for key, view in self.views.items():
+            for handler in self._handlers:
+                handler(Change(key, None, view))
+
+
+def node(*, is_ready: bool) -> DashboardObject:
+    ready = {"type": "Ready", "status": str(is_ready), "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    meta = {"name": "node-1", "uid": "n", "resourceVersion": "1"}
+    document = {"metadata": meta, "status": {"conditions": [ready]}}
+    return views_of_all()[NODES].projector()(orjson.dumps(document))
+
+
+def terminating() -> dict[str, Any]:
+    document = pod(phase="Running")
+    document["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:30Z", "deletionGracePeriodSeconds": 30}
+    return document
+
+
+def unscheduled() -> dict[str, Any]:
+    document = pod()
+    del document["spec"]["nodeName"]
+    return document
+
+
+@pytest.mark.parametrize(
+    ("document", "first", "then"),
+    [(terminating(), "Terminating", "NodeLost"), (unscheduled(), "Scheduling", "NoScheduler")],
+    ids=["node lost", "no scheduler"],
+)
+async def test_the_reason_of_a_waiting_pod_is_found_again_without_an_event(
+    document: dict[str, Any], first: str, then: str
+) -> None:
+    # given a pod that has just begun to wait
+    caches: Any = {resource: Held() for resource in views_of_all()}
+    caches[PODS], caches[NODES] = Held(seen(document)), Held(node(is_ready=True))
+    now = parse_time("2026-01-01T00:00:05Z")
+    feeds = Feeds(caches, clock=lambda: now)
+    caches[PODS].announce()
+
+    def code() -> Any:
+        (row,) = feeds.pods.list_rows()
+        return orjson.loads(row.body)["code"]
+
+    assert code() == first
+    # when its node stops to respond, and time passes, without an event of the pod
+    now += 20.0
+    caches[NODES].views[Key("", "node-1")] = node(is_ready=False)
+    now += 100.0 if then == "NoScheduler" else 0.0
+    task = asyncio.create_task(feeds.run())
+    await asyncio.sleep(AGAIN_S + 1.0)
+    assert code() == then
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
 
 
 def test_a_kept_view_has_the_objects_kind_and_no_managed_fields() -> None:

@@ -79,6 +79,17 @@ async def test_another_key_or_cluster_rejects_the_cookie(other: Any) -> None:
     assert await replica(door, wall).find_by_cookie("nonsense") is None
 
 
+def test_the_name_of_the_cookie_differs_between_clusters_and_is_the_same_for_all_replicas() -> None:
+    name = Seal(KEY, "https://a").cookie_name
+    assert name == Seal(KEY, "https://a").cookie_name
+    # browsers do not distinguish ports: dashboards of two clusters on one machine keep both cookies
+    assert name != Seal(KEY, "https://b").cookie_name
+    assert name != Seal(b"x" * 32, "https://a").cookie_name
+    # with another key for each start, each start replaces the cookie of the previous one
+    starts = [Seal(key, "https://a", is_key_kept=False) for key in (KEY, b"x" * 32)]
+    assert starts[0].cookie_name == starts[1].cookie_name
+
+
 async def test_a_cookie_of_a_revoked_token_is_rejected() -> None:
     door, wall = Door("ann"), Wall()
     cookie = await replica(door, wall).log_in("ann")

@@ -1,12 +1,19 @@
 """One user of a shared dashboard cannot block the others: limits per user for sessions, open pages and connections."""
 
+import asyncio
 import ssl
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from typing import Any
 
 import orjson
+import pytest
 
+from pykruise.cli.errors import CommandError
 from pykruise.dashboard.access import DashboardUser, FullAccess
 from pykruise.dashboard.assets import Assets
+from pykruise.dashboard.board import Board
+from pykruise.dashboard.plan_queue import PlanQueue
 from pykruise.dashboard.server import LIMITS, STREAMS_OF_USER, About, Opened, Server
 from pykruise.dashboard.sessions import MOST, MOST_OF_USER, DashboardSession, Sessions, TokenDoor
 from pykruise.kube.client.client import Client
@@ -115,7 +122,7 @@ class Pages:
         def close() -> None:
             self.open_now -= 1
 
-        return Opened(NOBODY, close, lambda: True)
+        return Opened(Board(), close, lambda: True)
 
     def read_status(self) -> dict[str, Any]:
         return {}
@@ -145,6 +152,65 @@ async def test_open_pages_per_user_are_limited_and_a_closed_page_frees_its_slot(
     # then one more can be opened
     again = [await server.answer(request(greedy)) for _ in range(2)]
     assert [isinstance(item, Response) for item in again] == [False, True]
+
+
+# ── plans ────────────────────────────────────────────────────────────────────
+
+
+class Plans:
+    """Work that ends when the test releases it."""
+
+    def __init__(self) -> None:
+        self.begun: list[str] = []
+        self.release = asyncio.Event()
+
+    def of(self, user: str) -> Callable[[], Coroutine[Any, Any, str]]:
+        async def work() -> str:
+            self.begun.append(user)
+            await self.release.wait()
+            return user
+
+        return work
+
+
+async def ask(queue: PlanQueue, plans: Plans, user: str) -> "asyncio.Task[str]":
+    """A question of the user, which has begun or waits for its turn."""
+    task = asyncio.create_task(queue.run(user, plans.of(user)))
+    for _ in range(5):
+        await asyncio.sleep(0)
+    return task
+
+
+async def test_a_user_who_disconnects_repeatedly_has_one_plan_at_a_time() -> None:
+    queue, plans = PlanQueue(2), Plans()
+    # given a user whose browser disconnects during each question
+    for _ in range(10):
+        task = await ask(queue, plans, "greedy")
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+    assert plans.begun == ["greedy"]
+    # when another user asks, there is a place
+    honest = await ask(queue, plans, "honest")
+    assert plans.begun == ["greedy", "honest"]
+    # and a third user waits until a plan has ended
+    late = await ask(queue, plans, "late")
+    assert plans.begun == ["greedy", "honest"]
+    plans.release.set()
+    assert (await honest, await late) == ("honest", "late")
+    # then the first user may ask again
+    assert await (await ask(queue, plans, "greedy")) == "greedy"
+
+
+async def test_the_error_of_a_plan_reaches_its_user_and_frees_the_place() -> None:
+    queue = PlanQueue(1)
+
+    async def fail() -> None:
+        raise CommandError("no such field")
+
+    for _ in range(3):
+        with pytest.raises(CommandError, match="no such field"):
+            await queue.run("ann", fail)
 
 
 def test_no_address_has_more_than_a_share_of_the_connections() -> None:

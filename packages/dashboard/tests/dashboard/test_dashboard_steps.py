@@ -4,6 +4,9 @@ from typing import Any
 
 import pytest
 
+from pykruise.dashboard.actions import actions_of, argv_of
+from pykruise.dashboard.asking import ticket_of
+from pykruise.dashboard.objects import ROLLOUTS
 from pykruise.dashboard.steps import MOST_STEPS, build_steps_part, is_about
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kube.resources import DEPLOYMENTS
@@ -58,3 +61,33 @@ def test_steps_and_the_current_step_are_shown_to_users_who_may_list_rollouts(nam
 def test_a_rollout_without_status_or_with_many_steps_shows_as_many_steps_as_fit() -> None:
     part = build_steps_part(rollout({"canary": {"steps": [{"replicas": 1}] * (MOST_STEPS + 2)}}))
     assert (part.body["current"], len(part.body["steps"]), part.body["more"]) == (0, MOST_STEPS, 2)
+
+
+# ── approvals ────────────────────────────────────────────────────────────────
+
+
+def paused(field: str, step: int, **more: Any) -> dict[str, Any]:
+    """A Rollout that waits in this step for an approval."""
+    status = {"currentStepIndex": step, "currentStepState": "StepPaused", **more}
+    document = rollout({"canary": {"steps": STEPS}}, **{field: status})
+    document["metadata"] |= {"uid": "u", "generation": 2}
+    return {"apiVersion": ROLLOUTS.api_version, "kind": ROLLOUTS.kind, **document}
+
+
+def ask_for_approval(document: dict[str, Any]) -> str:
+    """The ticket of the question about an approval."""
+    action = next(action for action in actions_of(ROLLOUTS, document) if action.id == "approve")
+    return ticket_of(b"key", user="ann", document=document, argv=argv_of(action, {}))
+
+
+@pytest.mark.parametrize(
+    ("field", "revision"), [("canaryStatus", "canaryRevision"), ("blueGreenStatus", "updatedRevision")]
+)
+def test_a_confirmed_approval_is_for_one_step_of_one_release(field: str, revision: str) -> None:
+    # given a user who confirms the approval of the first step
+    ticket = ask_for_approval(paused(field, 1, **{revision: "a"}))
+    # then the ticket is valid while the Rollout waits in this step
+    assert ticket == ask_for_approval(paused(field, 1, **{revision: "a"}, message="waits"))
+    # and neither in the next step nor in the first step of another release
+    assert ticket != ask_for_approval(paused(field, 2, **{revision: "a"}))
+    assert ticket != ask_for_approval(paused(field, 1, **{revision: "b"}))

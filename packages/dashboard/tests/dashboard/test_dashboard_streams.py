@@ -28,7 +28,6 @@ def row(name: str, value: object = 0) -> Row:
 def stream_of(board: Board, status: Status | None = None, **more: Any) -> RowStream:
     current = status or Status()
     given = {
-        "boot": "b",
         "is_read": lambda: True,
         "on_close": lambda: None,
         "joined_s": 0.01,
@@ -167,3 +166,29 @@ async def test_a_stream_reports_synced_only_after_the_page_has_been_read() -> No
     # then `synced` follows only after the read, without another row
     read_pages.append("all")
     assert [name for name, _ in await read(stream, until="synced")] == ["synced"]
+
+
+async def last_id_of(board: Board) -> str:
+    """The id that a browser has after it has received all rows of the board."""
+    stream = stream_of(board)
+    while "event: synced" not in (part := (await stream.chunk()).decode()):
+        pass
+    return next(line.removeprefix("id: ") for line in part.split("\n") if line.startswith("id: "))
+
+
+async def test_a_browser_that_returns_gets_the_missed_changes_of_its_board_and_all_rows_of_another() -> None:
+    # given a browser that has all rows of a page
+    board = Board()
+    board.put(row("a"))
+    last_id = await last_id_of(board)
+    # when it returns to the same board
+    board.put(row("b"))
+    missed = await read(stream_of(board, last_id=last_id), until="synced")
+    assert [data for name, data in missed if name == "rows"] == [[{"id": "b", "value": 0}]]
+    # when the page was closed and opened again in the meantime, and has a newer version
+    other = Board()
+    for name in "abc":
+        other.put(row(name, 1))
+    missed = await read(stream_of(other, last_id=last_id), until="synced")
+    assert [name for name, _ in missed] == ["status", "reset", "rows", "synced"]
+    assert [len(data) for name, data in missed if name == "rows"] == [3]

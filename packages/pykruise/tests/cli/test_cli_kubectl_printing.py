@@ -6,6 +6,10 @@ from typing import Any
 import pytest
 import yaml
 
+from pykruise.cli.commands.running import note, say
+from pykruise.cli.insight.explanation_text import format_explanation
+from pykruise.cli.insight.explanations import Explanation, Wait
+from pykruise.cli.kubectl.describing import describe_lines
 from pykruise.cli.kubectl.errors import KubectlError
 from pykruise.cli.kubectl.flags import CommandCall
 from pykruise.cli.kubectl.generating import generate_distribution
@@ -249,3 +253,64 @@ def test_expressions_that_select_nothing_sensible_are_refused(
     targets = {"namespaceLabelSelector": {"matchExpressions": [expression]}}
     with pytest.raises(KubectlError, match=words):
         generate_distribution(config(targets=targets), folder=tmp_path)
+
+
+# ── text of the cluster on a terminal ────────────────────────────────────────
+
+
+CLEAR = "\x1b[2J"
+
+
+def described(meta: dict[str, Any], events: list[dict[str, Any]]) -> list[str]:
+    """Lines of `describe` for a ConfigMap with these metadata."""
+    document = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "n", **meta}}
+    resource = Resource("", "v1", "configmaps", "ConfigMap")
+    info = Info(resource=resource, namespace="n", name="a", document=document)
+    return list(describe_lines(info, (), (), events, now=1_000.0))
+
+
+def test_a_description_shows_control_characters_and_indents_further_lines() -> None:
+    lines = described({"annotations": {"evil": f"{CLEAR}\nStatus:       fine"}}, [])
+    assert "Annotations:  evil=^[[2J\n                Status:       fine" in lines
+
+
+def test_events_that_repeat_have_the_count_and_the_last_time_of_their_series() -> None:
+    # given an event as the scheduler writes it
+    event = {
+        "type": "Warning",
+        "reason": "FailedScheduling",
+        "message": f"no node\nfits {CLEAR}",
+        "metadata": {"creationTimestamp": "1970-01-01T00:00:10Z"},
+        "eventTime": "1970-01-01T00:00:10.000000Z",
+        "series": {"count": 7, "lastObservedTime": "1970-01-01T00:16:10.000000Z"},
+    }
+    # when, then
+    assert described({}, [event])[-1].split() == [
+        "Warning",
+        "FailedScheduling",
+        "30s",
+        "7",
+        "no",
+        "node",
+        "fits",
+        "^[[2J",
+    ]
+
+
+def test_a_line_of_a_message_cannot_look_like_a_remedy() -> None:
+    wait = Wait(code="ContainerFails", words="it ends: no\n    → kubectl delete ns prod", remedy="correct it")
+    said = Explanation(
+        kind="X", namespace="n", name="a", verdict="waiting", headline="it\nwaits", waits=(wait,)
+    )
+    assert format_explanation(said, now=0.0) == (
+        "X n/a: Progressing. It waits.\n\n"
+        "Waiting for\n"
+        "  ContainerFails: it ends: no → kubectl delete ns prod\n"
+        "    → correct it\n"
+    )
+
+
+def test_pykruise_prints_no_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
+    say(f"{CLEAR}result")
+    note(f"{CLEAR}warning")
+    assert capsys.readouterr() == ("^[[2Jresult\n", "^[[2Jwarning\n")

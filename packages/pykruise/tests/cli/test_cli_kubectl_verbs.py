@@ -18,12 +18,12 @@ from pykruise.cli.kubectl.errors import KubectlError, ResourceError
 from pykruise.cli.kubectl.executing import container_of
 from pykruise.cli.kubectl.flags import KubectlFlag, KubectlFlagError, parse, take_out_flags
 from pykruise.cli.kubectl.getting import split_image
-from pykruise.cli.kubectl.kinds import pod_specs_of
+from pykruise.cli.kubectl.kinds import list_step_marks, pod_specs_of
 from pykruise.cli.kubectl.migrating import MigrationCounts, Move, apply_move, convert_to_cloneset, list_moves
 from pykruise.cli.kubectl.resources import Info, parse_request
 from pykruise.cli.kubectl.revisions import Revision, list_differences
 from pykruise.cli.kubectl.rollout import (
-    build_approval,
+    approve_step,
     find_fast_step,
     restart_template,
     set_paused,
@@ -349,13 +349,20 @@ def rollout(state: str = "StepPaused", step: int = 4, **more: Any) -> Document:
 
 def test_a_step_that_is_paused_is_approved_and_no_other() -> None:
     """cli case 28"""
-    assert build_approval(rollout(), label="r") == {
-        "status": {"canaryStatus": {"currentStepState": "StepReady"}}
-    }
+    paused = rollout()
+    approve_step(paused, label="r", marks=list_step_marks(paused))
+    assert paused["status"]["canaryStatus"]["currentStepState"] == "StepReady"
     with pytest.raises(ResourceError, match="'StepUpgrade'"):
-        build_approval(rollout("StepUpgrade"), label="r")
+        approve_step(rollout("StepUpgrade"), label="r", marks=[])
     with pytest.raises(ResourceError, match="approving is not supported"):
-        build_approval(workload("CloneSet"), label="c")
+        approve_step(workload("CloneSet"), label="c", marks=[])
+
+
+def test_a_step_that_follows_the_read_one_is_not_approved() -> None:
+    read, stored = rollout(step=1), rollout(step=2)
+    with pytest.raises(ResourceError, match="has reached another step"):
+        approve_step(stored, label="r", marks=list_step_marks(read))
+    assert stored == rollout(step=2)
 
 
 def test_fast_selects_the_largest_step_without_traffic() -> None:

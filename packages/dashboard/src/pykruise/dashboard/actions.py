@@ -16,7 +16,7 @@ import msgspec
 from pykruise.cli.errors import CommandError
 from pykruise.cli.kubectl.entry import run_async
 from pykruise.cli.kubectl.flags import CommandCall
-from pykruise.cli.kubectl.kinds import pod_specs_of
+from pykruise.cli.kubectl.kinds import current_step_of, pod_specs_of
 from pykruise.cli.kubectl.session import Reached, Surroundings
 from pykruise.dashboard.access import send_review
 from pykruise.kinds import shown_of
@@ -27,6 +27,8 @@ from pykruise.kube.resources import Resource
 from pykruise.plans.shown import Shown
 
 _PROGRAM: Final = "kubectl kruise"
+APPROVE: Final = ("rollout", "approve")
+"""First words of the command that approves a step of a Rollout."""
 
 
 class ActionField(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -79,8 +81,8 @@ def actions_of(resource: Resource, document: Document) -> tuple[DashboardAction,
         is_paused = bool(paused.read_value(document))
         verb = "resume" if is_paused else "pause"
         actions.append(action(verb, verb.capitalize(), "rollout", verb, target))
-    if get_path(document, "status", "canaryStatus", "currentStepState") == "StepPaused":
-        actions.append(action("approve", "Approve the step", "rollout", "approve", target))
+    if current_step_of(document).get("currentStepState") == "StepPaused":
+        actions.append(action("approve", "Approve the step", *APPROVE, target))
     if shown.verbs.restart:
         actions.append(action("restart", "Restart", "rollout", "restart", target))
     if shown.verbs.history:

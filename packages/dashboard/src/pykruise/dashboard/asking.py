@@ -4,8 +4,8 @@ after this change. Asking writes nothing.
 command of the action ──dry run, with the user's permissions──▶ changed object ──▶ Question: diff, plan, ticket
 ticket ──▶ is_asked(): an action without the ticket of its question is rejected
 
-A ticket is valid for one user, one command and one generation of the object. It is signed, so any replica with the
-key accepts it.
+A ticket is valid for one user, one command and one generation of the object; that of an approval, for one step. It is
+signed, so any replica with the key accepts it.
 """
 
 import hashlib
@@ -18,9 +18,10 @@ import orjson
 
 from pykruise.cli.errors import CommandError
 from pykruise.cli.insight.forecasting import forecast_and_play
+from pykruise.cli.kubectl.kinds import list_step_marks
 from pykruise.cli.kubectl.revisions import list_differences
 from pykruise.cli.plan import describe_forecast, plan_document
-from pykruise.dashboard.actions import run_command
+from pykruise.dashboard.actions import APPROVE, run_command
 from pykruise.dashboard.verdicts import find_explained_kind
 from pykruise.kinds import shown_of
 from pykruise.kube.client.client import Client
@@ -193,9 +194,12 @@ def count_pods_at_stake(document: Document, argv: Sequence[str]) -> int:
 
 
 def ticket_of(key: bytes, *, user: str, document: Document, argv: Sequence[str]) -> str:
-    """Return the proof that the dashboard asked this user about this command and this generation of the object."""
+    """Return the proof that the dashboard asked this user about this command and this generation of the object. A
+    Rollout has the same generation in each of its steps, so the proof for an approval also contains the step.
+    """
     meta = document["metadata"]
-    about = [user, meta.get("uid", ""), meta.get("generation", 0), list(argv)]
+    step = list_step_marks(document) if tuple(argv[:2]) == APPROVE else []
+    about = [user, meta.get("uid", ""), meta.get("generation", 0), list(argv), step]
     return hmac.new(key, orjson.dumps(about), hashlib.sha256).hexdigest()
 
 

@@ -7,6 +7,7 @@ row. Removed rows are kept for a while. A browser that was disconnected for long
 """
 
 import asyncio
+import secrets
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -47,6 +48,10 @@ class Board:
     """Rows with their versions. A board is used in one event loop only."""
 
     def __init__(self) -> None:
+        self.id = secrets.token_hex(8)
+        """Random id. A version is a version of one board: the page of an object has another board each time when the
+        first viewer opens it.
+        """
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
         self._gone = 0
         self._floor = 0
@@ -80,9 +85,7 @@ class Board:
         return [entry.row for entry in self._entries.values() if not entry.is_gone]
 
     def list_changes_since(self, version: int) -> BoardChanges:
-        """Return newer rows. Return all rows for version 0, for a version of another process, and for a version that
-        is too old.
-        """
+        """Return newer rows. Return all rows for version 0, and for a version that is too old."""
         if version <= 0 or version < self._floor or version > self.version:
             return BoardChanges(version=self.version, rows=self.list_rows(), is_all=True)
         newer = list(self._list_newer_entries(version))

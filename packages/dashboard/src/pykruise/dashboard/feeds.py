@@ -3,8 +3,10 @@
 Cache ──Change──▶ Feeds ──build_…_row(), build_waiting_pod() (pure)──▶ Board: one per list
                   ├──▶ Verdicts ──▶ the same rows with the phase of explain, and `why/…` rows with the cause
                   └──▶ listeners: pages of one workload (pages.py) that watch that namespace
+run() ──▶ the rows of waiting pods again, because their reasons also depend on the time
 """
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -13,6 +15,7 @@ from typing import Any, Final
 import msgspec
 import orjson
 
+from pykruise.cli.insight.cluster_reading import is_lost
 from pykruise.dashboard.board import Board, Row
 from pykruise.dashboard.jobs import list_job_resources
 from pykruise.dashboard.objects import BY_UID, DashboardObject
@@ -28,6 +31,7 @@ from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import CONTROLLER_REVISIONS, DEPLOYMENTS, NODES, PODS, REPLICA_SETS, Resource
 from pykruise.plans.progress import Phase
+from pykruise.pods.view.nodes import project_node
 from pykruise.runtime.views import BY_CONTROLLER
 
 _log = logging.getLogger(__name__)
@@ -36,6 +40,10 @@ Listener = Callable[[Resource, str], None]
 """Callback with the resource and namespace of a change."""
 
 _FORBIDDEN: Final = 403
+AGAIN_S: Final = 15.0
+"""Seconds between two turns of run()."""
+_PODS_AT_ONCE: Final = 20
+"""Number of pods after which other tasks of the event loop have their turn."""
 
 
 class Feeds:
@@ -173,11 +181,37 @@ class Feeds:
         key = format_row_id(PODS, change.key.namespace, change.key.name)
         row = None
         if change.new is not None and change.new.waits:
-            row = build_waiting_pod(change.new, owner=self.owner_of(change.new), now=self._clock())
+            row = build_waiting_pod(
+                change.new,
+                owner=self.owner_of(change.new),
+                now=self._clock(),
+                lost_nodes=self._find_lost_nodes(change.new),
+            )
         if row is None:
             self.pods.remove(key)
         else:
             self._put(self.pods, key, PODS, row.namespace, row)
+
+    def _find_lost_nodes(self, pod: DashboardObject) -> tuple[str, ...]:
+        """Return the node of the pod if it does not respond. Without all nodes, nothing is known about a node."""
+        nodes = self._caches[NODES]
+        if not pod.node or not nodes.synced:
+            return ()
+        view = nodes.get(Key("", pod.node))
+        return (pod.node,) if is_lost(project_node(view.raw) if view is not None else None) else ()
+
+    async def run(self) -> None:
+        """Write the rows of waiting pods repeatedly until cancelled: a reason may change without any change of the pod,
+        for example when its node stops responding, or when a deadline passes.
+        """
+        while True:
+            await asyncio.sleep(AGAIN_S)
+            for number, pod in enumerate([pod for pod in self._caches[PODS].values() if pod.waits]):
+                key = Key(pod.namespace, pod.name)
+                if self._caches[PODS].get(key) is pod:
+                    self._put_pod(Change(key, pod, pod))
+                if number % _PODS_AT_ONCE == 0:
+                    await asyncio.sleep(0)
 
     def _update_pods_of(self, change: Change[DashboardObject]) -> None:
         """Update the rows of pods that arrived before their owner."""

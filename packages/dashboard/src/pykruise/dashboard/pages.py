@@ -27,7 +27,14 @@ from pykruise.cli.kubectl.resources import Info
 from pykruise.cli.kubectl.revisions import Revision, list_revisions
 from pykruise.dashboard.actions import actions_of, argv_of, may_do, run_command
 from pykruise.dashboard.aside import run_aside
-from pykruise.dashboard.asking import NAMED_ABOVE, build_question, count_pods_at_stake, is_asked, ticket_of
+from pykruise.dashboard.asking import (
+    NAMED_ABOVE,
+    Question,
+    build_question,
+    count_pods_at_stake,
+    is_asked,
+    ticket_of,
+)
 from pykruise.dashboard.board import Board, Row
 from pykruise.dashboard.feeds import Feeds
 from pykruise.dashboard.health import build_health_rows
@@ -39,11 +46,12 @@ from pykruise.dashboard.node import (
     build_probes_part,
 )
 from pykruise.dashboard.objects import BY_NODE, ROLLOUTS, DashboardObject, list_watched_resources
+from pykruise.dashboard.plan_queue import PlanQueue
 from pykruise.dashboard.server import Opened
 from pykruise.dashboard.sessions import DashboardSession
 from pykruise.dashboard.steps import build_steps_part, is_about
 from pykruise.dashboard.verdicts import find_explained_kind
-from pykruise.dashboard.what_if import answer_what_if, sets_of
+from pykruise.dashboard.what_if import WhatIfAnswer, answer_what_if, sets_of
 from pykruise.dashboard.workload import (
     PagePart,
     build_events_part,
@@ -89,7 +97,9 @@ HEALTH_S: Final = 15.0
 ANSWERS_S: Final = 8.0
 """Seconds that a page waits for responses of the API server in each refresh."""
 PLANS_AT_ONCE: Final = 2
-"""Maximum number of plans at the same time. Each simulates a rollout, which uses one processor."""
+"""Maximum number of plans at the same time. Each simulates a rollout, which uses one processor. A user has one plan at
+a time.
+"""
 
 _LATE: Final = "the API server did not respond in time"
 
@@ -125,7 +135,7 @@ class LivePages:
         self._around = around
         self._start = start
         self._has_actions = has_actions
-        self._plans = asyncio.Semaphore(PLANS_AT_ONCE)
+        self._plans = PlanQueue(PLANS_AT_ONCE)
         self._by_name = {str(cache): cache for cache in around.caches}
         self._open: dict[tuple[Resource, Key], _LookedAtPage] = {}
 
@@ -169,8 +179,9 @@ class LivePages:
         changes = sets_of(sets) if isinstance(sets, Mapping) else []
         if not changes:
             raise CommandError("no change is given; set at least one field")
-        async with self._plans:
-            answer = await answer_what_if(
+
+        async def answer() -> WhatIfAnswer:
+            return await answer_what_if(
                 session.client,
                 kind,
                 key.namespace,
@@ -179,7 +190,8 @@ class LivePages:
                 now=self._around.clock(),
                 settings=await self._read_settings(),
             )
-        return dict(msgspec.to_builtins(answer))
+
+        return dict(msgspec.to_builtins(await self._plans.run(session.user.name, answer)))
 
     async def list_rights(self, asked: Mapping[str, Any], session: DashboardSession) -> Mapping[str, Any]:
         """See server.Pages."""
@@ -190,8 +202,9 @@ class LivePages:
     async def ask_question(self, asked: Mapping[str, Any], session: DashboardSession) -> Mapping[str, Any]:
         """See server.Pages."""
         resource, document, argv = await self._read_action(asked, session)
-        async with self._plans:
-            question = await build_question(
+
+        async def build() -> Question:
+            return await build_question(
                 session.client,
                 resource,
                 document,
@@ -200,7 +213,8 @@ class LivePages:
                 settings=await self._read_settings(),
                 ticket=self._make_ticket(session, document, argv),
             )
-        return dict(msgspec.to_builtins(question))
+
+        return dict(msgspec.to_builtins(await self._plans.run(session.user.name, build)))
 
     async def act(self, asked: Mapping[str, Any], session: DashboardSession) -> Mapping[str, Any]:
         """See server.Pages."""

@@ -20,6 +20,8 @@ from cryptography.fernet import Fernet, InvalidToken
 
 from pykruise.cli.errors import CommandError
 
+COOKIE: Final = "pykruise"
+"""Name of the cookie, or the beginning of its name."""
 MOST: Final = 3_800
 """Maximum bytes of a cookie: browsers keep 4,096, including its name."""
 KEY_BYTES: Final = 32
@@ -39,11 +41,19 @@ class SealedLogin(msgspec.Struct, frozen=True):
 
 
 class Seal:
-    """Encrypts and signs cookies. `key`: 32 bytes or more. `audience`: see SealedLogin."""
+    """Encrypts and signs cookies. `key`: 32 bytes or more. `audience`: see SealedLogin. `is_key_kept`: whether the
+    dashboard has the same key after its next start.
+    """
 
-    def __init__(self, key: bytes, audience: str) -> None:
+    def __init__(self, key: bytes, audience: str, *, is_key_kept: bool = True) -> None:
         self._fernet = Fernet(urlsafe_b64encode(sha256(b"cookies" + key).digest()))
         self._audience = audience
+        named = sha256(b"names" + (key if is_key_kept else b"") + audience.encode())
+        self.cookie_name = f"{COOKIE}-{named.hexdigest()[:8]}"
+        """Name of the cookie. Browsers send the cookies of a host to each of its ports, so dashboards of different
+        clusters on one machine need different names. A name with a new key for each start would leave one cookie in
+        the browser for each start.
+        """
         self.ticket_key = sha256(b"tickets" + key).digest()
         """Key that signs the tickets of questions (asking.py)."""
 

@@ -143,7 +143,8 @@ async def serve_dashboard(connection: Connection, options: DashboardOptions) -> 
         )
         verdicts = Verdicts(asking.replace_transport(mirror), feeds.take, clock=read_system_clock)
         feeds.judge_with(verdicts)
-        seal = Seal(_read_session_key(options), f"{connection.server} {options.is_shared}")
+        key, is_key_kept = _read_session_key(options)
+        seal = Seal(key, f"{connection.server} {options.is_shared}", is_key_kept=is_key_kept)
         sessions = Sessions(door, clock=clock, seal=seal)
         stack.push_async_callback(sessions.close)
         around = PageSources(
@@ -162,6 +163,7 @@ async def serve_dashboard(connection: Connection, options: DashboardOptions) -> 
         )
         background = await stack.enter_async_context(Background())
         background.start(sources.run(), name="caches")
+        background.start(feeds.run(), name="waiting pods")
         background.start(verdicts.run(), name="verdicts")
         pages = LivePages(around, background.start, has_actions=options.has_actions, key=seal.ticket_key)
         server = Server(pages, sessions, Assets(), about, base_path=options.base_path)
@@ -213,12 +215,13 @@ class Background:
             _log.error("%s failed", task.get_name(), exc_info=error)
 
 
-def _read_session_key(options: DashboardOptions) -> bytes:
+def _read_session_key(options: DashboardOptions) -> tuple[bytes, bool]:
+    """Return the key, and whether the dashboard has the same key after its next start."""
     if options.session_key is not None:
-        return key_of(options.session_key)
+        return key_of(options.session_key), True
     if options.is_shared:
-        return secrets.token_bytes(32)
-    return own_key(Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"))
+        return secrets.token_bytes(32), False
+    return own_key(Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")), True
 
 
 def _check(options: DashboardOptions) -> None:

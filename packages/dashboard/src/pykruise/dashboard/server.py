@@ -12,7 +12,6 @@ HttpServer (kube/http/server.py) ──▶ Guard: Host, Origin ──▶ Server.
 The cookie has no Path, so browsers send it only to …/api/, under whatever path a proxy serves the page.
 """
 
-import secrets
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from http.cookies import CookieError, SimpleCookie
@@ -45,8 +44,6 @@ LIMITS: Final = HttpLimits(
 )
 STREAMS_OF_USER: Final = 16
 """Maximum number of open pages of one user, in all browsers."""
-COOKIE: Final = "pykruise"
-
 CSP: Final = "; ".join(
     (
         "default-src 'none'",
@@ -144,7 +141,6 @@ class Server:
         self._assets = assets
         self._about = about
         self._base = base_path.rstrip("/")
-        self._boot = secrets.token_hex(8)
         self._streams = Counter[str]()
         self._posts: Mapping[
             str, Callable[[Mapping[str, Any], DashboardSession], Awaitable[Mapping[str, Any]]]
@@ -209,8 +205,10 @@ class Server:
             if path == "/api/login" and request.method == "POST":
                 return await self._log_in(request)
             if path == "/api/logout" and request.method == "POST":
-                await self._sessions.log_out(_read_cookie(request))
-                return _build_data_response({}, cookie=_build_cookie("", request, lasts=False))
+                await self._sessions.log_out(self._read_cookie(request))
+                return _build_data_response(
+                    {}, cookie=_build_cookie(self._sessions.cookie_name, "", request, lasts=False)
+                )
             session = await self._find_session(request)
             if session is None:
                 return _build_error_response(401, "log in first")
@@ -237,15 +235,21 @@ class Server:
         token = _parse_body(request).get("token")
         if not isinstance(token, str):
             raise LoginError("a token is required")
-        return _build_data_response(
-            {}, cookie=_build_cookie(await self._sessions.log_in(token.strip()), request)
-        )
+        value = await self._sessions.log_in(token.strip())
+        return _build_data_response({}, cookie=_build_cookie(self._sessions.cookie_name, value, request))
 
     async def _find_session(self, request: WireRequest) -> DashboardSession | None:
         kind, _, token = request.headers.get("authorization", "").partition(" ")
         if kind.lower() == "bearer" and self._about.mode == "cluster":
             return await self._sessions.find_by_header(token.strip())
-        return await self._sessions.find_by_cookie(_read_cookie(request))
+        return await self._sessions.find_by_cookie(self._read_cookie(request))
+
+    def _read_cookie(self, request: WireRequest) -> str:
+        try:
+            morsel = SimpleCookie(request.headers.get("cookie", "")).get(self._sessions.cookie_name)
+        except CookieError:
+            return ""
+        return morsel.value if morsel is not None else ""
 
     def _stream(self, request: WireRequest, session: DashboardSession) -> Response | Streamed:
         user = session.user.name
@@ -272,7 +276,6 @@ class Server:
         return RowStream(
             opened.board,
             session.access,
-            boot=self._boot,
             is_read=opened.is_read,
             status=self._pages.read_status,
             still_good=lambda: self._sessions.is_still_good(session),
@@ -292,22 +295,14 @@ def _parse_body(request: WireRequest) -> Mapping[str, Any]:
     return result
 
 
-def _read_cookie(request: WireRequest) -> str:
-    try:
-        morsel = SimpleCookie(request.headers.get("cookie", "")).get(COOKIE)
-    except CookieError:
-        return ""
-    return morsel.value if morsel is not None else ""
-
-
-def _build_cookie(value: str, request: WireRequest, *, lasts: bool = True) -> str:
+def _build_cookie(name: str, value: str, request: WireRequest, *, lasts: bool = True) -> str:
     """Return the cookie. Scripts and other sites cannot use it. Unless the host is local, browsers send it only over
     TLS.
     """
     host = request.headers.get("host", "").rpartition(":")[0] or request.headers.get("host", "")
     is_local = host in ("localhost", "127.0.0.1", "[::1]")
     secure = "" if is_local else "; Secure"
-    return f"{COOKIE}={value}; HttpOnly; SameSite=Strict{secure}{'' if lasts else '; Max-Age=0'}"
+    return f"{name}={value}; HttpOnly; SameSite=Strict{secure}{'' if lasts else '; Max-Age=0'}"
 
 
 def _build_file_response(asset: Asset, request: WireRequest, headers: Mapping[str, str]) -> Response:

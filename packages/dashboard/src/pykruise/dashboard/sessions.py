@@ -21,7 +21,7 @@ from typing import Final, Protocol
 import msgspec
 
 from pykruise.dashboard.access import Access, DashboardUser, FullAccess, ReviewedAccess, send_review
-from pykruise.dashboard.seals import Seal
+from pykruise.dashboard.seals import COOKIE, Seal
 from pykruise.kinds import use_stored_versions
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.retries import RetryPolicy
@@ -243,6 +243,7 @@ class Sessions:
     ) -> None:
         self._door = door
         self._seal = seal
+        self.cookie_name = seal.cookie_name if seal is not None else COOKIE
         self._wall_clock = wall_clock
         self._ended: OrderedDict[str, None] = OrderedDict()
         """Cookies that were logged out in this process."""

@@ -5,8 +5,8 @@ Board ──list_changes_since(version)──▶ rows that the user may see
 
 Each part is built after the previous part was sent, so a slow browser needs memory for one part and not for a queue. A
 browser that reads nothing for HttpLimits.send_s is disconnected. `id:` records the position of a browser: after a
-broken connection the browser gets the missed changes, and after a restart of the server all rows. The stream ends when
-the login ends.
+broken connection the browser gets the missed changes, or all rows if the board is another one, for example after a
+restart of the server. The stream ends when the login ends.
 
 The event `synced` means that the page is complete: after it, the browser may show that an object does not exist. The
 stream sends it only after all content of the page has been read once, however long the API server needs. Rows are sent
@@ -50,8 +50,8 @@ class RowStream:
     """One browser's stream of one board.
 
     `is_read`: whether all content of the page has been read once. `status`: the state of the whole dashboard, sent
-    again whenever it changes. `still_good`: whether the login is still valid. `boot`: id of this process. `last_id`:
-    id of the last event that the browser received.
+    again whenever it changes. `still_good`: whether the login is still valid. `last_id`: id of the last event that the
+    browser received.
     """
 
     def __init__(
@@ -59,7 +59,6 @@ class RowStream:
         board: Board,
         access: Access,
         *,
-        boot: str,
         is_read: Callable[[], bool],
         status: Callable[[], Mapping[str, Any]],
         still_good: Callable[[], Awaitable[bool]],
@@ -71,7 +70,6 @@ class RowStream:
     ) -> None:
         self._board = board
         self._access = access
-        self._boot = boot
         self._is_read = is_read
         self._status = status
         self._still_good = still_good
@@ -82,7 +80,7 @@ class RowStream:
         self._parts: list[bytes] = [b"retry: 2000\n\n"]
         self._said: bytes = b""
         self._epoch = access.epoch
-        self._version = _parse_version(last_id, f"{boot}-{access.epoch}")
+        self._version = _parse_version(last_id, f"{board.id}-{access.epoch}")
         self._is_begun = False
         self._is_synced = False
         self._reviewed_at = self._beaten_at = asyncio.get_running_loop().time()
@@ -175,7 +173,7 @@ class RowStream:
         return [self._mark()]
 
     def _mark(self) -> bytes:
-        return format_event("synced", b"{}", f"{self._boot}-{self._epoch}-{self._version}")
+        return format_event("synced", b"{}", f"{self._board.id}-{self._epoch}-{self._version}")
 
     def _may_see(self, row: Row) -> bool:
         return not row.resource or self._access.may_see(row.resource, row.namespace)

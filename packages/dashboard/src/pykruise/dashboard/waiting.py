@@ -5,6 +5,8 @@ pod, its workload ──▶ build_waiting_pod() ──▶ PodRow; None: it does 
 Pure. The reason comes from cli/insight/causes.py, which `explain` uses too.
 """
 
+from collections.abc import Collection
+
 import msgspec
 
 from pykruise.cli.insight.causes import cause_of
@@ -46,11 +48,15 @@ class PodRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def build_waiting_pod(
-    view: DashboardObject, *, owner: tuple[Resource, Document] | None, now: Instant
+    view: DashboardObject,
+    *,
+    owner: tuple[Resource, Document] | None,
+    now: Instant,
+    lost_nodes: Collection[str] = (),
 ) -> PodRow | None:
-    """Return the row of a waiting pod. `owner` is its workload, if known."""
-    pod = view.to_document
-    cause = cause_of(pod, project_pod(view.raw), now=now, lifecycle=_find_lifecycle(owner))
+    """Return the row of a waiting pod. `owner` is its workload, if known; `lost_nodes` do not respond."""
+    pod, lifecycle = view.to_document, _find_lifecycle(owner)
+    cause = cause_of(pod, project_pod(view.raw), now=now, lifecycle=lifecycle, lost_nodes=lost_nodes)
     if cause is None:
         return None
     meta = pod["metadata"]

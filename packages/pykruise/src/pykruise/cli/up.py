@@ -24,6 +24,7 @@ from pykruise.cli.playground import (
     publish_manager,
     start_playground,
 )
+from pykruise.cli.terminal_text import escape_terminal
 from pykruise.kinds import list_kinds
 from pykruise.kinds.gates import list_all_gates
 from pykruise.kube.clock import read_system_clock
@@ -156,7 +157,7 @@ def _print_loaded(loaded: Loaded) -> None:
     console = Console(stderr=True, soft_wrap=True, highlight=False)
     console.print(f"loaded {format_count(loaded.created, 'object')}, left out {len(loaded.left_out)}")
     for what, why in loaded.left_out[:_SHOWN]:
-        console.print(f"  {what}: {why}", markup=False)
+        console.print(escape_terminal(f"  {what}: {why}"), markup=False)
     if len(loaded.left_out) > _SHOWN:
         console.print(f"  and {len(loaded.left_out) - _SHOWN} more")
 

@@ -63,7 +63,8 @@ def _format_statefulset_line(document: Document, progress: Progress) -> str:
     return f"statefulset rolling update complete {pods}..."
 
 
-def _read_step_status(document: Document) -> Mapping[str, Any]:
+def current_step_of(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The part of a Rollout's status that describes the current step; empty if the Rollout is in no step."""
     status = document.get("status") or {}
     part: Mapping[str, Any] = status.get("canaryStatus") or status.get("blueGreenStatus") or {}
     return part
@@ -74,7 +75,7 @@ def _format_rollout_line(document: Document, progress: Progress) -> str:
     phase = status.get("phase") or "Initial"
     if progress.is_done:
         return f"rollout {name} is {phase.lower()}"
-    part = _read_step_status(document)
+    part = current_step_of(document)
     step = part.get("currentStepIndex", 0)
     where = f"step {step}, {part.get('currentStepState') or 'not begun'}" if part else phase
     text = f"Waiting for rollout {name} to finish: {phase}, {where}..."
@@ -82,7 +83,7 @@ def _format_rollout_line(document: Document, progress: Progress) -> str:
 
 
 def _make_step_reader(name: str) -> Callable[[Document], Any]:
-    return lambda document: _read_step_status(document).get(name) or "-"
+    return lambda document: current_step_of(document).get(name) or "-"
 
 
 _DEPLOYMENT: Final = Shown(

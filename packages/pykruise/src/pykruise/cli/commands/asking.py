@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from pykruise.cli.commands import options, words
-from pykruise.cli.commands.running import reach, report_failure, run
+from pykruise.cli.commands.running import note, reach, report_failure, run, say
 
 
 @words.word(
@@ -74,8 +74,8 @@ def explain(
             timeout_s=_parse_seconds(timeout),
             output=output,
             feature_gates=feature_gates,
-            say=click.echo,
-            note=lambda text: click.echo(text, err=True),
+            say=say,
+            note=note,
             reach=reach(),
         )
     )
@@ -128,8 +128,8 @@ def plan(
             context=context,
             output=output,
             feature_gates=feature_gates,
-            say=click.echo,
-            note=lambda text: click.echo(text, err=True),
+            say=say,
+            note=note,
             reach=reach(),
         )
     )
@@ -259,9 +259,9 @@ def simulate(
             conditions=conditions,
             svg=svg,
             output=output,
-            say=click.echo,
+            say=say,
             reach=reach(),
-            note=lambda text: click.echo(text, err=True),
+            note=note,
         ),
         on=asyncio.new_event_loop if live is None else None,  # with a file the command uses no network
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from pykruise.cli.commands import options, words
-from pykruise.cli.commands.running import reach, report_failure, report_misuse, run
+from pykruise.cli.commands.running import reach, report_failure, report_misuse, run, say
 from pykruise.cli.errors import CommandError, CommandLineError
 
 
@@ -188,7 +188,7 @@ def doctor(namespace: str, quiet: bool, output: str, kubeconfig: Path | None, co
             namespace=namespace,
             quiet=quiet,
             output=output,
-            say=click.echo,
+            say=say,
             reach=reach(),
         )
     )

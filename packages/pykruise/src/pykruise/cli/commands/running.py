@@ -1,6 +1,7 @@
 """Runs a command: sets up its log, its event loop and its cluster, and reports its errors.
 
 coroutine ──▶ run() ──▶ its result | one line of error and exit code 1
+text ──▶ say(), note() ──▶ standard output, standard error, without control characters
 """
 
 import asyncio
@@ -14,12 +15,23 @@ import click
 
 from pykruise.cli.commands.words import format_usage
 from pykruise.cli.errors import CommandError, CommandLineError, format_one_line
+from pykruise.cli.terminal_text import escape_terminal
 from pykruise.kube.errors import KubeError, UnauthorizedError, UnreachableError
 
 if TYPE_CHECKING:
     from pykruise.cli.insight.traced_requests import Reach
 
 T = TypeVar("T")
+
+
+def say(text: str) -> None:
+    """Print a line on standard output, without control characters."""
+    click.echo(escape_terminal(text))
+
+
+def note(text: str) -> None:
+    """Print a line on standard error, without control characters."""
+    click.echo(escape_terminal(text), err=True)
 
 
 def run(
@@ -71,13 +83,13 @@ def said_of(error: Exception) -> str:
 def report_misuse(text: str) -> click.exceptions.Exit:
     """Print a usage error with a reference to the help. Return the exception that ends the command with exit code 1."""
     context = click.get_current_context()
-    click.echo(format_usage(click.UsageError(text, ctx=context), context.command_path), err=True)
+    note(format_usage(click.UsageError(text, ctx=context), context.command_path))
     return click.exceptions.Exit(1)
 
 
 def report_failure(text: str) -> click.exceptions.Exit:
     """Print an error. Return the exception that ends the command with exit code 1."""
-    click.echo(f"error: {text}", err=True)
+    note(f"error: {text}")
     return click.exceptions.Exit(1)
 
 
@@ -92,5 +104,5 @@ def reach() -> "Reach":
         connect_traced,
         overrides=overrides_of(call),
         timeout_s=call.seconds("request-timeout") or REQUEST_TIMEOUT_S,
-        trace=functools.partial(click.echo, err=True) if call.number("v") >= TRACED_FROM else None,
+        trace=note if call.number("v") >= TRACED_FROM else None,
     )

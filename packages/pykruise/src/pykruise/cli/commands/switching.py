@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from pykruise.cli.commands import options, words
-from pykruise.cli.commands.running import reach, run
+from pykruise.cli.commands.running import reach, run, say
 
 
 @words.group("switch-over", short_help="Switch a cluster from OpenKruise to pykruise.")
@@ -69,7 +69,7 @@ def check(
             feature_gates=feature_gates,
             file=file,
             output=output,
-            say=click.echo,
+            say=say,
             reach=reach(),
         )
     )
@@ -89,7 +89,7 @@ def show(output: str, kubeconfig: Path | None, context: str | None) -> None:
     """Print the version in which each kind is stored, and the versions in which objects may still be stored."""
     from pykruise.cli.switch_over import run_show
 
-    run(run_show(kubeconfig=kubeconfig, context=context, output=output, say=click.echo, reach=reach()))
+    run(run_show(kubeconfig=kubeconfig, context=context, output=output, say=say, reach=reach()))
 
 
 @storage.command(
@@ -125,7 +125,7 @@ def move(layout: str, kinds: tuple[str, ...], kubeconfig: Path | None, context: 
             context=context,
             layout=layout,
             kinds=kinds,
-            say=click.echo,
+            say=say,
             reach=reach(),
         )
     )

@@ -282,7 +282,12 @@ async def nodes_of(client: Client) -> dict[str, NodeView]:
 def find_lost_nodes(pods: Iterable[PodView], nodes: Mapping[str, NodeView]) -> frozenset[str]:
     """Return the names of the nodes of these pods that are not ready or do not exist. `nodes`: all nodes, by name."""
     used = {pod.node_name for pod in pods} - {""}
-    return frozenset(name for name in used if (node := nodes.get(name)) is None or node.ready_since is None)
+    return frozenset(name for name in used if is_lost(nodes.get(name)))
+
+
+def is_lost(node: NodeView | None) -> bool:
+    """Whether the node of a pod is not ready, or does not exist (None)."""
+    return node is None or node.ready_since is None
 
 
 def find_unready_nodes(nodes: Iterable[Document]) -> Iterator[tuple[str, str]]:

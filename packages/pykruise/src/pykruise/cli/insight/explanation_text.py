@@ -22,7 +22,7 @@ def format_explanation(explanation: Explanation, *, now: Instant) -> str:
     lines += format_waits(item, now=now)
     if item.next:
         lines += ["", "Next", *(f"  {line}" for line in item.next)]
-    return "\n".join(lines) + "\n"
+    return "\n".join(map(_join_line, lines)) + "\n"
 
 
 def format_waits(explanation: Explanation, *, now: Instant) -> list[str]:
@@ -32,8 +32,16 @@ def format_waits(explanation: Explanation, *, now: Instant) -> list[str]:
     return [
         "",
         _choose_title(explanation),
-        *(line for wait in explanation.waits for line in _wait_lines(wait, now)),
+        *(_join_line(line) for wait in explanation.waits for line in _wait_lines(wait, now)),
     ]
+
+
+def _join_line(text: str) -> str:
+    """Return the line with spaces instead of the line ends of a message: a part of a message must not look like a line
+    of this command, for example like a remedy.
+    """
+    first, *more = text.splitlines() or [""]
+    return " ".join([first, *(line.strip() for line in more)])
 
 
 def _choose_title(explanation: Explanation) -> str:

@@ -91,6 +91,7 @@ def _in_brief(explanation: Explanation) -> str:
             else ""
         )
         words = f"{first.code}: {pods}{first.words}"
+    words = " ".join(words.split())  # a row is one line
     return words if len(words) <= MOST_WORDS else f"{words[: MOST_WORDS - 1]}…"
 
 

@@ -31,9 +31,10 @@ async def change(
     *,
     manager: str,
     is_local: bool = False,
+    subresource: str = "",
 ) -> Info | None:
-    """Apply `mutate` to a copy of the object and send the difference; None if nothing changed. Raises KubeError, and
-    the errors of `mutate`.
+    """Apply `mutate` to a copy of the object and send the difference; None if nothing changed. `subresource`: the
+    patched subresource. Raises KubeError, and the errors of `mutate`.
     """
     dry_run = dry_run_of(session.call, session.warn)
     for wait_s in (*_WAITS_S, None):
@@ -44,7 +45,8 @@ async def change(
         if is_local or dry_run == "client":
             return info.replace_document(after)
         try:
-            return await patch(session, info, merge_patch(info.document, after), manager=manager)
+            body = merge_patch(info.document, after)
+            return await patch(session, info, body, manager=manager, subresource=subresource)
         except ConflictError:
             if wait_s is None:
                 raise

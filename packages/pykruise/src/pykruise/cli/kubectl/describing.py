@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from pykruise.cli.kubectl.errors import KubectlError
 from pykruise.cli.kubectl.getting import format_table
-from pykruise.cli.kubectl.kinds import ROLLOUTS, group_of
+from pykruise.cli.kubectl.kinds import ROLLOUTS, current_step_of, group_of
 from pykruise.cli.kubectl.pods import (
     format_age,
     format_ready_count,
@@ -27,8 +27,9 @@ from pykruise.cli.kubectl.rollout import run_for_each, workload_of
 from pykruise.cli.kubectl.rollout_status import TimedOutError
 from pykruise.cli.kubectl.session import Session
 from pykruise.cli.kubectl.statuses import status_of
+from pykruise.cli.terminal_text import escape_terminal
 from pykruise.kinds import shown_of
-from pykruise.kube.client.object_events import list_events_about
+from pykruise.kube.client.object_events import last_time_of, list_events_about
 from pykruise.kube.documents import Document, get_path
 from pykruise.kube.errors import KubeError
 
@@ -131,15 +132,24 @@ def describe_lines(
 _POD_HEAD: Final = ["NAME", "READY", "STATUS", "REVISION", "NODE", "RESTARTS", "AGE"]
 
 
+_INDENT: Final = 14
+
+
 def _pair_lines(title: str, values: Sequence[str]) -> Iterator[str]:
+    """Yield a line for each value, without control characters. Further lines of a value are indented, so that none
+    looks like a line of this command.
+    """
     for number, value in enumerate(values):
         start = f"{title}:" if not number else ""
-        yield f"{start.ljust(14)}{value}"
+        text = escape_terminal(value).rstrip("\n").replace("\n", f"\n{' ' * (_INDENT + 2)}")
+        yield f"{start.ljust(_INDENT)}{text}"
 
 
 def _format_titled_table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield a table under its title. A message with several lines becomes one line, of which nothing is cut."""
     yield f"{title}:"
-    yield from (f"  {line}" for line in format_table([head, *rows]))
+    joined = [[" ".join(cell.split()) for cell in row] for row in rows]
+    yield from (f"  {line}" for line in format_table([head, *joined]))
 
 
 def _format_spec(document: Mapping[str, Any]) -> Iterator[str]:
@@ -195,8 +205,8 @@ def _format_events(events: Sequence[Document], now: float) -> Iterator[str]:
         [
             str(event.get("type")),
             str(event.get("reason")),
-            format_age(event.get("lastTimestamp") or event["metadata"].get("creationTimestamp"), now),
-            str(event.get("count") or 1),
+            format_age(last_time_of(event) or event["metadata"].get("creationTimestamp"), now),
+            str((event.get("series") or {}).get("count") or event.get("count") or 1),
             str(event.get("message", "")).strip(),
         ]
         for event in events
@@ -231,7 +241,7 @@ async def _describe_rollout(session: Session, info: Info) -> None:
         )
         if lines != shown:
             clear = "\x1b[2J\x1b[H" if shown and session.around.is_terminal else ""
-            session.around.out(clear + "\n".join(lines) + "\n")
+            session.write(clear + "\n".join(lines) + "\n")
             shown = lines
         if not call.is_on("watch"):
             return
@@ -257,7 +267,7 @@ def format_rollout(
     status, strategy = document.get("status") or {}, get_path(document, "spec", "strategy") or {}
     kind = next((literal for literal in ("blueGreen", "canary") if strategy.get(literal)), "canary")
     part = strategy.get(kind) or {}
-    own = status.get("canaryStatus") or status.get("blueGreenStatus") or {}
+    own = current_step_of(document)
     phase = status.get("phase") or "Initial"
     steps, current = part.get("steps") or [], own.get("currentStepIndex") or 0
     yield from _pair_lines("Name", [info.name])
@@ -268,11 +278,9 @@ def format_rollout(
     yield from _pair_lines("Strategy", ["BlueGreen" if kind == "blueGreen" else "Canary"])
     yield from _pair_lines("Step", [f"{current}/{len(steps)}"])
     for number, step in enumerate(steps, start=1):
-        text = f"  {number}: {_format_step(step)}"
-        if number == current:
-            text += f"  ({own.get('currentStepState') or 'not begun'})"
-            text = f"{_GREEN}{text}{_PLAIN}" if colours else text
-        yield text
+        state = f"  ({own.get('currentStepState') or 'not begun'})" if number == current else ""
+        text = escape_terminal(f"  {number}: {_format_step(step)}{state}")
+        yield f"{_GREEN}{text}{_PLAIN}" if colours and number == current else text
     yield from _format_traffic(part.get("trafficRoutings") or ())
     if workload is not None:
         yield from _format_workload(workload)

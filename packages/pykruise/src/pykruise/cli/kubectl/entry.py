@@ -19,6 +19,7 @@ from pykruise.cli.kubectl.errors import ExitCode, SeveralErrors, UsageError, for
 from pykruise.cli.kubectl.flags import CommandCall, KubectlFlagError, parse
 from pykruise.cli.kubectl.session import Session, Surroundings
 from pykruise.cli.kubectl.tree import ROOT, flags_of, lookup
+from pykruise.cli.terminal_text import escape_terminal
 from pykruise.kube.errors import KubeError
 
 PIPE_CLOSED: Final = 0
@@ -110,7 +111,7 @@ async def run_async(argv: Sequence[str], around: Surroundings) -> int:
         except ExitCode as end:
             return end.code
         except UsageError as error:
-            around.err(f"error: {error}\nSee '{program} -h' for help and examples\n")
+            around.err(f"error: {escape_terminal(str(error))}\nSee '{program} -h' for help and examples\n")
             return 1
         except BrokenPipeError:
             raise
@@ -122,7 +123,7 @@ async def run_async(argv: Sequence[str], around: Surroundings) -> int:
             count = len(session.warnings)
             errors = [CommandError(f"{count} warning{'s' if count > 1 else ''} received")]
     if errors:
-        around.err(f"{format_errors(errors)}\n")
+        around.err(f"{escape_terminal(format_errors(errors))}\n")
     return 1 if errors else 0
 
 

@@ -7,7 +7,7 @@ objects ──▶ rows_of() (pure) ──▶ format_table()      workload, revis
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import orjson
@@ -16,9 +16,10 @@ from pykruise.cli.kubectl.drawing import draw
 from pykruise.cli.kubectl.errors import KubectlError
 from pykruise.cli.kubectl.pods import format_age
 from pykruise.cli.kubectl.printing import FORMATS, allows_missing_keys, make_formatter
-from pykruise.cli.kubectl.resources import Error, Info, find, get, list_all, parse_request
+from pykruise.cli.kubectl.resources import Error, find, get, list_all, parse_request
 from pykruise.cli.kubectl.session import Session
 from pykruise.cli.kubectl.watching import TABLE, Watched, watch_rows
+from pykruise.cli.terminal_text import fit_cell
 from pykruise.kinds import list_all_shown
 from pykruise.kube.client.transport import Request
 from pykruise.kube.documents import get_path
@@ -50,13 +51,21 @@ def _format_cell(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def format_table(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Lines of a table: columns padded to the widest cell, three spaces between them."""
-    widths = [max(len(row[n]) for row in rows) for n in range(len(rows[0]))]
+def format_table(rows: Sequence[Sequence[str]], widths: Sequence[int] = ()) -> list[str]:
+    """Lines of a table: columns padded to the widest cell, or to `widths`, three spaces between them. A cell with
+    several lines is cut.
+    """
+    fitting = [[fit_cell(cell) for cell in row] for row in rows]
+    widths = widths or measure_columns(rows)
     return [
         "   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
+        for row in fitting
     ]
+
+
+def measure_columns(rows: Sequence[Sequence[str]]) -> tuple[int, ...]:
+    """Width of the widest cell of each column."""
+    return tuple(max(len(fit_cell(row[n])) for row in rows) for n in range(len(rows[0])))
 
 
 async def get_command(session: Session) -> list[Error]:
@@ -78,6 +87,8 @@ async def get_command(session: Session) -> list[Error]:
 
         return await show_tree(session, [given[0].partition("/")[2]])
     if given[0] == "all":
+        if call.is_on("watch") and call.text("output"):
+            raise KubectlError(_ONLY_TABLES)
         return await (_watch_all(session) if call.is_on("watch") else _get_all(session, session.say))
     return await _get_types(session, given)
 
@@ -141,100 +152,173 @@ def _print(session: Session, document: Any) -> None:
         allow_missing=allows_missing_keys(session.call),
         allowed=(*FORMATS, "wide"),
     )
-    session.around.out(show(document))
+    session.write(show(document))
 
 
 async def _get_types(session: Session, given: Sequence[str]) -> list[Error]:
-    """Print objects of any type, as the API server's own table or in another format."""
+    """Print objects of any type, as the API server's own table or in another format. An object that cannot be read does
+    not stop the others.
+    """
     call, mapper = session.call, await session.read_mapper()
     asked = parse_request(given, allow_all=True, program=session.around.program)
+    if asked.pairs and call.text("selector"):
+        raise KubectlError("name cannot be provided when a selector is specified")
     everywhere = call.is_on("all-namespaces")
+    if everywhere and any(mapper.find(word).resource.namespaced for word, _ in asked.pairs):
+        raise KubectlError("a resource cannot be retrieved by name across all namespaces")
     namespace = "" if everywhere else await session.read_namespace()
-    if call.text("output") not in ("", "wide"):
-        infos: list[Info] = []
-        for word, name in asked.pairs:
-            infos.append(await get(session, mapper.find(word), name))
-        for word in asked.types:
-            infos += await list_all(session, mapper.find(word), namespace)
-        documents = [info.document for info in infos]
-        _print(session, documents[0] if len(asked.pairs) == 1 else _list_of(documents))
-        return []
-    wanted = [*asked.pairs, *((word, "") for word in asked.types)]
-    await _say_tables(session, [(mapper.find(word).resource, namespace, name) for word, name in wanted])
-    return []
+    if call.text("output") in ("", "wide"):
+        wanted = [*asked.pairs, *((word, "") for word in asked.types)]
+        return await _say_tables(
+            session, [(mapper.find(word).resource, namespace, name) for word, name in wanted]
+        )
+    if call.is_on("watch"):
+        raise KubectlError(_ONLY_TABLES)
+    documents: list[Document] = []
+    errors: list[Error] = []
+    for word, name in asked.pairs:
+        served = mapper.find(word)
+        try:
+            documents.append((await get(session, served, name)).document)
+        except KubeError as error:
+            errors.append(error)
+    for word in asked.types:
+        served = mapper.find(word)
+        try:
+            documents += [info.document for info in await list_all(session, served, namespace)]
+        except KubeError as error:
+            errors.append(error)
+    if len(asked.pairs) != 1:
+        _print(session, _list_of(documents))
+    elif documents:
+        _print(session, documents[0])
+    return errors
+
+
+_ONLY_TABLES: Final = "--watch prints tables: use it without -o, or with -o wide"
 
 
 async def _get_files(session: Session, given: Sequence[str]) -> list[Error]:
     """Print the objects of `-f` and `-k`, like those of any type."""
     selection = await find(session, given)
     documents = [info.document for info in selection.infos]
+    errors: list[Error] = list(selection.errors)
     if session.call.text("output") in ("", "wide"):
-        await _say_tables(session, [(info.resource, info.namespace, info.name) for info in selection.infos])
-    elif documents:
+        wanted = [(info.resource, info.namespace, info.name) for info in selection.infos]
+        return errors + (await _say_tables(session, wanted) if wanted else [])
+    if session.call.is_on("watch"):
+        raise KubectlError(_ONLY_TABLES)
+    if documents:
         _print(session, documents[0] if len(documents) == 1 else _list_of(documents))
-    return list(selection.errors)
+    return errors
 
 
-async def _say_tables(session: Session, wanted: Sequence[tuple[Resource, str, str]]) -> None:
-    """Print a table for each resource, namespace and name, and its changes with `--watch`. An empty name: all
-    objects.
-    """
-    is_watched = session.call.is_on("watch")
-    if is_watched and len(wanted) > 1:
-        raise KubectlError("you may only specify a single resource type or object with --watch")
-    for resource, namespace, name in wanted:
-        shown = await _say_table(session, resource, namespace, name)
-        if is_watched:
-            await _watch_rows(session, resource, namespace, name, shown)
+class _Table(msgspec.Struct, kw_only=True):
+    """A table of one resource."""
 
-
-class _Shown(msgspec.Struct, frozen=True, kw_only=True):
-    """A printed table."""
-
+    resource: Resource
+    is_wide: bool
+    """Whether its first column is the namespace."""
     columns: tuple[tuple[int, str], ...]
     """Index of the cell, and the column's header."""
-    widths: tuple[int, ...] = ()
-    """Widths of the printed columns; empty if nothing was printed."""
-    version: str = ""
+    named: int
+    """Index of the cell with the object's name."""
+    rows: list[list[str]]
+    """Rows without the header."""
+    version: str
     """resourceVersion of the list."""
 
+    @property
+    def head(self) -> list[str]:
+        """The header."""
+        return [*(["NAMESPACE"] if self.is_wide else []), *(name for _, name in self.columns)]
 
-async def _watch_rows(session: Session, resource: Resource, namespace: str, name: str, shown: _Shown) -> None:
-    """Print a row for each change until the user interrupts the command or the time limit is reached."""
+    def build_row(self, row: Mapping[str, Any], *, kind: str = "") -> list[str]:
+        """Return the cells of a row in the API server's response. `kind`: printed before the name."""
+        cells = [_format_cell(cell) if cell is not None else "<none>" for cell in row["cells"]]
+        if kind:
+            cells[self.named] = f"{kind}/{cells[self.named]}"
+        namespace = [str(row["object"]["metadata"]["namespace"])] if self.is_wide else []
+        return [*namespace, *(cells[n] for n, _ in self.columns)]
+
+
+async def _say_tables(session: Session, wanted: Sequence[tuple[Resource, str, str]]) -> list[Error]:
+    """Print one table for consecutive entries of the same resource, and its changes with `--watch`. `wanted`: resource,
+    namespace and name; an empty name stands for all objects. Return the errors of reads.
+    """
+    if session.call.is_on("watch"):
+        if len(wanted) > 1:
+            raise KubectlError("you may only specify a single resource type or object with --watch")
+        await _watch_table(session, *wanted[0])
+        return []
+    has_kinds = len({resource for resource, _, _ in wanted}) > 1
+    tables: list[_Table] = []
+    errors: list[Error] = []
+    for resource, namespace, name in wanted:
+        try:
+            table = await _read_table(session, resource, namespace, name, names_kind=has_kinds)
+        except KubeError as error:
+            errors.append(error)
+            continue
+        if tables and tables[-1].resource == resource:
+            tables[-1].rows += table.rows
+        elif table.rows:
+            tables.append(table)
+    for number, table in enumerate(tables):
+        if number:
+            session.say("")
+        _say_table(session, table)
+    if not tables and not errors:
+        _note_nothing(session, wanted)
+    return errors
+
+
+def _say_table(session: Session, table: _Table) -> tuple[int, ...]:
+    """Print the table. Return the widths of its columns."""
+    rows = [table.head, *table.rows]
+    for line in format_table(rows):
+        session.say(line)
+    return measure_columns(rows)
+
+
+def _note_nothing(session: Session, wanted: Sequence[tuple[Resource, str, str]]) -> None:
+    is_one = all(resource.namespaced and namespace for resource, namespace, _ in wanted)
+    session.note(f"No resources found in {wanted[0][1]} namespace." if is_one else "No resources found")
+
+
+async def _watch_table(session: Session, resource: Resource, namespace: str, name: str) -> None:
+    """Print the table, and a row for each change until the user interrupts the command or the time limit is reached."""
+    table = await _read_table(session, resource, namespace, name)
+    widths: tuple[int, ...] = ()
+    if table.rows:
+        widths = _say_table(session, table)
+    else:
+        _note_nothing(session, [(resource, namespace, name)])
     watched = Watched(resource=resource, namespace=namespace, name=name, labels=session.call.text("selector"))
     timeout_s = session.call.seconds("timeout")
     with suppress(TimeoutError):
         async with asyncio.timeout(timeout_s or None):
-            async for _, rows in watch_rows(session, watched, shown.version):
-                cells = [_build_cells(session, resource, shown, row) for row in rows]
-                if not shown.widths and cells:
-                    cells.insert(0, _build_header_row(session, resource, shown))
-                    widths = tuple(max(len(row[n]) for row in cells) for n in range(len(cells[0])))
-                    shown = msgspec.structs.replace(shown, widths=widths)
-                for row in cells:
-                    padded = (cell.ljust(width) for cell, width in zip(row, shown.widths, strict=True))
-                    session.say("   ".join(padded).rstrip())
+            async for _, rows in watch_rows(session, watched, table.version):
+                cells = [table.build_row(row) for row in rows]
+                if not cells:
+                    continue
+                if not widths:
+                    cells.insert(0, table.head)
+                    widths = measure_columns(cells)
+                for line in format_table(cells, widths):
+                    session.say(line)
 
 
-def _build_header_row(session: Session, resource: Resource, shown: _Shown) -> list[str]:
-    is_wide = session.call.is_on("all-namespaces") and resource.namespaced
-    return [*(["NAMESPACE"] if is_wide else []), *(name for _, name in shown.columns)]
-
-
-def _build_cells(session: Session, resource: Resource, shown: _Shown, row: Mapping[str, Any]) -> list[str]:
-    is_wide = session.call.is_on("all-namespaces") and resource.namespaced
-    cells = row["cells"]
-    return [
-        *([str(row["object"]["metadata"]["namespace"])] if is_wide else []),
-        *(str(cells[n]) if cells[n] is not None else "<none>" for n, _ in shown.columns),
-    ]
-
-
-async def _say_table(session: Session, resource: Resource, namespace: str, name: str) -> _Shown:
+async def _read_table(
+    session: Session, resource: Resource, namespace: str, name: str, *, names_kind: bool = False
+) -> _Table:
+    """Read an object, or all objects that the selector selects, as a table. `names_kind`: the names begin with the
+    kind. Raises KubeError.
+    """
     from pykruise.kube.errors import parse_error
 
     transport = await session.open_transport()
-    query = {"labelSelector": selector} if (selector := session.call.text("selector")) else {}
+    query = {"labelSelector": selector} if (selector := session.call.text("selector")) and not name else {}
     there = namespace if resource.namespaced else ""
     answer = await transport.request(
         Request("GET", resource.format_path(there, name), query=query, headers={"accept": TABLE})
@@ -242,24 +326,22 @@ async def _say_table(session: Session, resource: Resource, namespace: str, name:
     if answer.status != 200:
         raise parse_error(answer.status, answer.body, answer.headers)
     result = orjson.loads(answer.body)
-    columns = tuple(
-        (n, str(definition["name"]).upper())
-        for n, definition in enumerate(result.get("columnDefinitions") or ())
-        if not definition.get("priority") or session.call.text("output") == "wide"
+    definitions = result.get("columnDefinitions") or ()
+    table = _Table(
+        resource=resource,
+        is_wide=session.call.is_on("all-namespaces") and resource.namespaced,
+        columns=tuple(
+            (n, str(definition["name"]).upper())
+            for n, definition in enumerate(definitions)
+            if not definition.get("priority") or session.call.text("output") == "wide"
+        ),
+        named=next((n for n, definition in enumerate(definitions) if definition.get("format") == "name"), 0),
+        rows=[],
+        version=str((result.get("metadata") or {}).get("resourceVersion") or ""),
     )
-    version = str((result.get("metadata") or {}).get("resourceVersion") or "")
-    shown = _Shown(columns=columns, version=version)
-    rows = [_build_cells(session, resource, shown, row) for row in result.get("rows") or ()]
-    if not rows:
-        session.note(
-            "No resources found" if not namespace else f"No resources found in {namespace} namespace."
-        )
-        return shown
-    rows.insert(0, _build_header_row(session, resource, shown))
-    for line in format_table(rows):
-        session.say(line)
-    widths = tuple(max(len(row[n]) for row in rows) for n in range(len(rows[0])))
-    return msgspec.structs.replace(shown, widths=widths)
+    kind = f"{resource.kind.lower()}{f'.{resource.group}' if resource.group else ''}" if names_kind else ""
+    table.rows = [table.build_row(row, kind=kind) for row in result.get("rows") or ()]
+    return table
 
 
 # ── image status ─────────────────────────────────────────────────────────────

@@ -1,6 +1,7 @@
-"""Pod templates and pod specs of a document, at the paths that its kind's shown.py names.
+"""Pod templates and pod specs of a document, at the paths that its kind's shown.py names; the step of a Rollout.
 
 a document ──▶ kinds.shown_of() ──▶ templates_of(), pod_specs_of()
+a Rollout ──▶ list_step_marks()
 
 Pure. Only shown.py of a kind is imported, so that a command starts fast.
 """
@@ -10,9 +11,17 @@ from typing import Any, Final
 
 from pykruise.kinds import shown_of
 from pykruise.kube.documents import Document, get_path
-from pykruise.plans.foreign import ROLLOUTS
+from pykruise.plans.foreign import ROLLOUTS, current_step_of
 
-__all__ = ["KRUISE", "ROLLOUTS", "group_of", "pod_specs_of", "templates_of"]
+__all__ = [
+    "KRUISE",
+    "ROLLOUTS",
+    "current_step_of",
+    "group_of",
+    "list_step_marks",
+    "pod_specs_of",
+    "templates_of",
+]
 
 KRUISE: Final = "apps.kruise.io"
 
@@ -37,3 +46,12 @@ def pod_specs_of(document: Document) -> list[Document]:
         own = get_path(document, *shown.pod_spec.split("."))
         return [own] if isinstance(own, dict) else []
     return [template["spec"] for template in templates_of(document) if isinstance(template.get("spec"), dict)]
+
+
+def list_step_marks(document: Mapping[str, Any]) -> list[Any]:
+    """Values of a Rollout that differ between two steps, and between the same step of two releases."""
+    step = current_step_of(document)
+    return [step.get(name) for name in _STEP_MARKS]
+
+
+_STEP_MARKS: Final = ("canaryRevision", "updatedRevision", "currentStepIndex", "currentStepState")

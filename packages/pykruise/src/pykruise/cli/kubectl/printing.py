@@ -15,6 +15,7 @@ from typing import Any, Final
 from pykruise.cli.kubectl.errors import KubectlError
 from pykruise.cli.kubectl.flags import CommandCall
 from pykruise.cli.kubectl.resources import Info
+from pykruise.cli.terminal_text import escape_terminal
 
 FORMATS: Final = (
     "go-template",
@@ -55,7 +56,9 @@ def printer_of(call: CommandCall, *, dry_run: str = "none") -> Printer:
     suffix = {"client": " (dry run)", "server": " (server dry run)"}.get(dry_run, "")
     if not output and not call.text("template"):
         return Printer(
-            lambda info, operation: f"{info.short} {operation}\n" if operation else f"{info.short}\n",
+            lambda info, operation: escape_terminal(
+                f"{info.short} {operation}\n" if operation else f"{info.short}\n"
+            ),
             suffix=suffix,
         )
     name, _, argument = output.partition("=")

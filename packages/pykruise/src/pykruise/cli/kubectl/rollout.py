@@ -4,13 +4,13 @@
 """
 
 import itertools
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
 from pykruise.cli.errors import CommandError
 from pykruise.cli.kubectl.changing import change, patch
 from pykruise.cli.kubectl.errors import KubectlError, ResourceError
-from pykruise.cli.kubectl.kinds import ROLLOUTS, group_of, templates_of
+from pykruise.cli.kubectl.kinds import ROLLOUTS, current_step_of, group_of, list_step_marks, templates_of
 from pykruise.cli.kubectl.printing import Printer, printer_of
 from pykruise.cli.kubectl.resources import Error, Info, SelectedObjects, find, get
 from pykruise.cli.kubectl.revisions import (
@@ -123,7 +123,7 @@ class _Show:
         if self._printer is None:
             dry_run = dry_run_of(self._session.call, lambda _: None)
             self._printer = printer_of(self._session.call, dry_run=dry_run)
-        self._session.around.out(self._printer.format_object(info, operation or self._operation))
+        self._session.write(self._printer.format_object(info, operation or self._operation))
 
 
 # ── restart ──────────────────────────────────────────────────────────────────
@@ -169,20 +169,24 @@ async def restart(session: Session) -> list[Error]:
 # ── approve ──────────────────────────────────────────────────────────────────
 
 
-def build_approval(document: Mapping[str, Any], *, label: str) -> Document:
-    """Merge patch of a Rollout's status that approves the current step. Raises ResourceError."""
+def approve_step(document: Document, *, label: str, marks: Sequence[Any]) -> None:
+    """Approve the current step of a Rollout. Raises ResourceError when the step cannot be approved, or when it is not
+    the step with these `marks`.
+    """
     if (group_of(document), document.get("kind")) != (ROLLOUTS, "Rollout"):
         raise ResourceError(f"{label} approving is not supported")
-    status = document.get("status") or {}
-    field = next((literal for literal in ("canaryStatus", "blueGreenStatus") if status.get(literal)), "")
-    if not field:
+    step = current_step_of(document)
+    if not step:
         raise ResourceError(f"{label} no need to approve: it is in no step")
-    state = status[field].get("currentStepState", "")
+    state = step.get("currentStepState", "")
     if state != "StepPaused":
         raise ResourceError(
             f"{label} does not allow to approve, because current canary state is not 'StepPaused' but {state!r}"
         )
-    return {"status": {field: {"currentStepState": "StepReady"}}}
+    if list_step_marks(document) != marks:
+        raise ResourceError(f"{label} has reached another step since it was read: check this step first")
+    assert isinstance(step, dict)
+    step["currentStepState"] = "StepReady"
 
 
 async def approve(session: Session) -> list[Error]:
@@ -191,8 +195,15 @@ async def approve(session: Session) -> list[Error]:
     show = _Show(session, "approved")
 
     async def do(info: Info) -> None:
-        body = build_approval(info.document, label=info.label)
-        show(await patch(session, info, body, manager=MANAGER, subresource="status"))
+        marks = list_step_marks(info.document)
+        changed = await change(
+            session,
+            info,
+            lambda document: approve_step(document, label=info.label, marks=marks),
+            manager=MANAGER,
+            subresource="status",
+        )
+        show(changed or info)
 
     return await run_for_each(session, selection, do)
 

@@ -73,7 +73,7 @@ async def scale(session: Session) -> list[Error]:
             if dry_run == "none" and call.is_on("record"):
                 await _record_cause(session, info)
         changed: Document = apply_merge_patch(info.document, {"spec": {"replicas": count}})
-        session.around.out(printer.format_object(info.replace_document(changed), "scaled"))
+        session.write(printer.format_object(info.replace_document(changed), "scaled"))
 
     return await run_for_each(session, selection, do)
 
@@ -201,7 +201,7 @@ async def scale_down(session: Session) -> list[Error]:
     )
     if not call.text("output"):
         session.say(f"# {info.name} delete pods [{' '.join(names)}] successfully")
-    session.around.out(printer.format_object(changed or info, "selective pod deletion"))
+    session.write(printer.format_object(changed or info, "selective pod deletion"))
     return []
 
 
@@ -350,7 +350,7 @@ async def create_and_show(
     info = Info(
         resource=resource, namespace=namespace, name=str(document["metadata"]["name"]), document=stored
     )
-    session.around.out(printer_of(session.call, dry_run=dry_run).format_object(info, operation))
+    session.write(printer_of(session.call, dry_run=dry_run).format_object(info, operation))
     return info
 
 

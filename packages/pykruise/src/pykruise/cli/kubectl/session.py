@@ -19,6 +19,7 @@ from pykruise.cli.kubectl.command import GLOBAL
 from pykruise.cli.kubectl.discovery import Mapper, read_served
 from pykruise.cli.kubectl.errors import KubectlError
 from pykruise.cli.kubectl.flags import CommandCall
+from pykruise.cli.terminal_text import escape_terminal
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.retries import RetryPolicy
 from pykruise.kube.client.transport import Transport
@@ -156,12 +157,18 @@ class Session:
     # ── printing ─────────────────────────────────────────────────────────────
 
     def say(self, text: str) -> None:
-        """Print a line on standard output."""
-        self.around.out(f"{text}\n")
+        """Print a line on standard output, without control characters."""
+        self.around.out(f"{escape_terminal(text)}\n")
 
     def note(self, text: str) -> None:
-        """Print a line on standard error."""
-        self.around.err(f"{text}\n")
+        """Print a line on standard error, without control characters."""
+        self.around.err(f"{escape_terminal(text)}\n")
+
+    def write(self, text: str) -> None:
+        """Print text unchanged: the output of `-o`, which programs read, and lines that have colours. Their writer
+        escapes text of the cluster.
+        """
+        self.around.out(text)
 
     def warn(self, text: str) -> None:
         """Print a warning, once for each text."""

@@ -85,7 +85,7 @@ async def apply(
             errors.append(error)
             continue
         if changed is not None or says_unchanged or (is_local and call.text("output")):
-            session.around.out(printer.format_object(changed or info, operation))
+            session.write(printer.format_object(changed or info, operation))
         errors += [KubectlError(problem) for problem in problems]
     return errors
 

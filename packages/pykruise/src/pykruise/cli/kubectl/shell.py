@@ -40,7 +40,7 @@ async def print_version(session: Session) -> None:
         if not session.call.is_on("client"):
             versions["serverVersion"] = await _read_server_version(session)
     finally:
-        session.around.out(make_formatter(output, "")(versions))
+        session.write(make_formatter(output, "")(versions))
 
 
 async def _read_server_version(session: Session) -> Document:
@@ -113,7 +113,7 @@ async def print_completion(session: Session) -> None:
         raise KubectlError("Too many arguments. Expected only the shell type.")
     if given[0] not in _SCRIPTS:
         raise KubectlError(f'Unsupported shell type "{given[0]}".')
-    session.around.out(_SCRIPTS[given[0]])
+    session.write(_SCRIPTS[given[0]])
 
 
 async def complete(session: Session) -> None:

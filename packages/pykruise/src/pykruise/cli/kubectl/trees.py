@@ -32,6 +32,7 @@ from pykruise.cli.kubectl.rollout_status import TimedOutError
 from pykruise.cli.kubectl.session import Session
 from pykruise.cli.kubectl.statuses import RolloutFailed, status_of
 from pykruise.cli.kubectl.watching import Watched, watch_changes
+from pykruise.cli.terminal_text import fit_cell
 from pykruise.kinds import list_all_shown, shown_of
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import KubeError, NotFoundError
@@ -225,9 +226,11 @@ def _hash_of(name: str) -> str:
 def format_tree(tree: Tree, *, colours: bool) -> list[str]:
     """Lines of the tree for the output."""
     width = max(len(name) for name, _ in tree.head) + 2
-    said = [f"{f'{name}:'.ljust(width)} {value}" for name, value in tree.head]
-    rows = [(f"{line.branch}{line.name}", line.kind, line.state, line.age, line.info) for line in tree.lines]
-    rows.insert(0, ("NAME", "KIND", "STATUS", "AGE", "INFO"))
+    said = [f"{f'{name}:'.ljust(width)} {fit_cell(value)}" for name, value in tree.head]
+    rows = [["NAME", "KIND", "STATUS", "AGE", "INFO"]]
+    for line in tree.lines:
+        texts = (f"{line.branch}{line.name}", line.kind, line.state, line.age, line.info)
+        rows.append([fit_cell(text) for text in texts])
     widths = [max(len(row[n]) for row in rows) + 2 for n in range(5)]
     said.append("")
     for row in rows:
@@ -255,8 +258,7 @@ async def show_tree(session: Session, arguments: Sequence[str]) -> list[Error]:
     colours = session.has_colours
     if not session.call.is_on("watch"):
         tree = tree_of(info, *await _read_children(session, info), now=session.now)
-        for line in format_tree(tree, colours=colours):
-            session.say(line)
+        draw(session, format_tree(tree, colours=colours), before=0)
         return []
     try:
         async with asyncio.timeout(session.call.seconds("timeout") or None):
