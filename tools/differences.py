@@ -97,6 +97,13 @@ _EVERYWHERE: Final = _differences_of(
         "switching the manager does not update any pod",
     ),
     (
+        "a field of a template that is newer than OpenKruise's release (`hostnameOverride` with 1.9) is dropped when "
+        "the object is created, and stored when it is applied again; it never has an effect",
+        "pods get the field. If a stored template has such a field, the switch to pykruise begins a rollout, and "
+        "`switch-over check` lists its writes",
+        "a field of the template has the effect that Kubernetes documents",
+    ),
+    (
         "the manager reads the newest version of each kind; when the cluster stores another version, a "
         "webhook converts the objects",
         "the manager reads the version that the cluster stores, and converts the objects itself",
