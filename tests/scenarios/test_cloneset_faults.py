@@ -13,7 +13,14 @@ import pytest
 
 from pykruise.kube.resources import PODS
 from pykruise.pods.view import keys
-from support.common_faults import WRITE_FAULTS, at_random, changes_of, the_writes
+from support.common_faults import (
+    WRITE_FAULTS,
+    at_random,
+    changes_of,
+    refused,
+    refused_for_a_while,
+    the_writes,
+)
 from support.faults import (
     Answer,
     CutAfter,
@@ -247,10 +254,6 @@ async def test_pods_that_may_not_be_created_are_tried_less_and_less_often(stage:
 # ── a write is rejected every time ───────────────────────────────────────────
 
 
-def refused(_request: Request) -> Answer:
-    return Answer(403, reason="Forbidden", message="a policy rejects this")
-
-
 async def test_a_rejected_surge_pod_does_not_stop_the_update_in_place(stage: Stage, seen: PodWatch) -> None:
     # given a CloneSet that fills its quota
     faulty = FaultyTransport(stage.manager_transport())
@@ -338,22 +341,13 @@ async def test_a_pod_whose_patches_are_rejected_does_not_stop_scaling(stage: Sta
 async def test_limits_hold_while_writes_to_some_pods_are_rejected(
     stage: Stage, seen: PodWatch, policy: str, seed: int
 ) -> None:
-    """All creations, or all patches or deletions of a pod, are rejected for some seconds at a time."""
     # given a CloneSet, and an API server that rejects writes from now on
-    loop = asyncio.get_running_loop()
     faulty = FaultyTransport(stage.manager_transport())
     await stage.start_manager(faulty)
     strategy = rolling(maxUnavailable=UNAVAILABLE, maxSurge=SURGE, podUpdatePolicy=policy)
     await stage.create(cloneset(replicas=REPLICAS, updateStrategy=strategy))
     await stage.settled(replicas=REPLICAS)
-    begun = loop.time()
-
-    def refused_for_a_while(request: Request) -> Answer | None:
-        path = request.path.removesuffix("/status")
-        rng = random.Random(f"{seed} {request.method} {path} {(loop.time() - begun) // 4:g}")
-        return refused(request) if loop.time() < begun + 60 and rng.random() < 0.5 else None
-
-    faulty.on(workload_writes("/pods"), refused_for_a_while)
+    faulty.on(workload_writes("/pods"), refused_for_a_while(seed=seed))
     seen.watch_from_now()
     # when it is updated, a pod is specified for deletion, and it is updated again
     await stage.set_image("web", "nginx:2")
