@@ -84,10 +84,24 @@ _EVERYWHERE: Final = _differences_of(
         "client-go limits the events of an object, so OpenKruise loses events in large rollouts",
     ),
     (
+        "the messages of the events about created and deleted pods, and of `ScaleUpLimited`, contain only the "
+        "name of the pod, or the limit",
+        "the types and reasons of these events are the same, but the messages differ, and also contain the "
+        "cause; the events about pods that are updated have the same messages",
+        "the events show why a pod was deleted",
+    ),
+    (
         "revisions are compared byte by byte",
         "they are compared by meaning: writing a default value of a CRD or a webhook explicitly does not "
         "create a new revision (also in a pod template, such as `imagePullPolicy: Always`)",
         "switching the manager does not update any pod",
+    ),
+    (
+        "a field of a template that is newer than OpenKruise's release (`hostnameOverride` with 1.9) is dropped when "
+        "the object is created, and stored when it is applied again; it never has an effect",
+        "pods get the field. If a stored template has such a field, the switch to pykruise begins a rollout, and "
+        "`switch-over check` lists its writes",
+        "a field of the template has the effect that Kubernetes documents",
     ),
     (
         "the manager reads the newest version of each kind; when the cluster stores another version, a "
@@ -208,9 +222,24 @@ _CLONE_SET: Final = _differences_of(
         "a corrected template reaches pods that only an update can repair",
     ),
     (
-        "the deletion of pods waits while other pods are created",
-        "it continues",
-        "deletion and creation do not depend on each other",
+        "a creation that the API server rejects every time (a used-up quota) prevents the deletion of pods, and "
+        "a rejected write to one pod prevents updates of all other pods",
+        "pods are deleted if no pod could be created, and pods are updated if scaling could write nothing; a "
+        "rejected write to a pod that was updated before does not prevent other writes. All limits hold",
+        "a pod that must be deleted perhaps uses up the quota, and a corrected template reaches the other pods",
+    ),
+    (
+        "a pod in `PreparingUpdate` leaves this state only when the hook releases it, or when the template "
+        "changes back to the template of the pod",
+        "it also leaves this state when the update is paused, the strategy becomes OnDelete, or the partition "
+        "is raised: it becomes `Normal`, or `Updated` if a part of its hook was removed already",
+        "otherwise the pod would be out of service until the update continues",
+    ),
+    (
+        "when a deletion is cancelled after the field `markPodNotReady` of the preDelete hook was removed, the "
+        "pod stays not ready",
+        "the pod becomes ready again",
+        "nothing else would make it ready",
     ),
     (
         "the order of a `scatterStrategy`, and the numbers of pods at the end of a surge, depend on timing",

@@ -11,7 +11,16 @@ from collections.abc import Callable
 
 import pytest
 
-from support.common_faults import WRITE_FAULTS, at_random, changes_of, the_writes
+from pykruise.kube.resources import PODS
+from pykruise.pods.view import keys
+from support.common_faults import (
+    WRITE_FAULTS,
+    at_random,
+    changes_of,
+    refused,
+    refused_for_a_while,
+    the_writes,
+)
 from support.faults import (
     Answer,
     CutAfter,
@@ -240,6 +249,120 @@ async def test_pods_that_may_not_be_created_are_tried_less_and_less_often(stage:
     what, _, remedy = conditions["FailedScale"]["message"].partition("; ")
     assert what == 'create pods: pods "…" is forbidden: exceeded quota'
     assert remedy == "raise the ResourceQuota, or free resources that it counts"
+
+
+# ── a write is rejected every time ───────────────────────────────────────────
+
+
+async def test_a_rejected_surge_pod_does_not_stop_the_update_in_place(stage: Stage, seen: PodWatch) -> None:
+    # given a CloneSet that fills its quota
+    faulty = FaultyTransport(stage.manager_transport())
+    await stage.start_manager(faulty)
+    strategy = rolling(maxUnavailable=1, maxSurge=1, podUpdatePolicy="InPlaceIfPossible")
+    await stage.create(cloneset(replicas=3, updateStrategy=strategy))
+    await stage.settled(replicas=3)
+    faulty.on(posts("/pods"), refused)
+    seen.watch_from_now()
+    # when
+    await stage.set_image("web", "nginx:2")
+    # then each pod is updated in its turn
+    await stage.settled(replicas=3)
+    assert (seen.most, seen.created) == (3, 3)
+    assert seen.fewest_available == 2
+
+
+async def test_a_rejected_deletion_does_not_stop_the_update_in_place(stage: Stage, seen: PodWatch) -> None:
+    # given a pod to delete that a policy protects
+    faulty = FaultyTransport(stage.manager_transport())
+    await stage.start_manager(faulty)
+    strategy = rolling(maxUnavailable=1, podUpdatePolicy="InPlaceIfPossible")
+    await stage.create(cloneset(replicas=4, updateStrategy=strategy))
+    await stage.settled(replicas=4)
+    (protected, before), *_ = [(pod.name, pod.revision) for pod in await stage.pods()]
+    faulty.on(deletes(f"/pods/{protected}"), refused)
+    seen.watch_from_now()
+    # when
+    await stage.merge("web", {"spec": {"scaleStrategy": {"podsToDelete": [protected]}}})
+    await stage.set_image("web", "nginx:2")
+
+    # then
+    async def updated() -> bool:
+        return all(pod.revision != before and pod.is_ready for pod in await stage.pods())
+
+    await stage.until(updated, within_s=60.0)
+    assert seen.created == 4
+    assert seen.fewest_available == 3
+    # and when the policy ends, the next reconcile deletes the pod
+    faulty.clear()
+    await stage.scale("web", 5)
+
+    async def deleted() -> bool:
+        return protected not in {pod.name for pod in await stage.pods()}
+
+    await stage.until(deleted)
+    await stage.settled(replicas=5)
+
+
+async def test_a_pod_whose_patches_are_rejected_does_not_stop_scaling(stage: Stage, seen: PodWatch) -> None:
+    # given a pod that lacks a label, and a policy that rejects the write of it
+    faulty = FaultyTransport(stage.manager_transport())
+    await stage.start_manager(faulty)
+    await stage.create(cloneset(replicas=3))
+    await stage.settled(replicas=3)
+    odd, *others = sorted(pod.name for pod in await stage.pods())
+    faulty.on(patches(f"/pods/{odd}"), refused)
+    label = {"metadata": {"labels": {keys.TEMPLATE_HASH_LABEL: None}}}
+    await stage.merge(odd, label, resource=PODS)
+    await stage.until(lambda: any(odd in request.path for request in faulty.log[-50:]))
+    # when it is scaled out, pods are deleted, and it is scaled in
+    await stage.scale("web", 5)
+    await stage.until(lambda: seen.created == 5)
+    await stage.merge("web", {"spec": {"scaleStrategy": {"podsToDelete": [others[0]]}}})
+
+    async def replaced() -> bool:
+        names = {pod.name for pod in await stage.pods()}
+        return others[0] not in names and len(names) == 5
+
+    await stage.until(replaced)
+    await stage.scale("web", 2)
+
+    async def scaled_in() -> bool:
+        return len(await stage.pods()) == 2
+
+    await stage.until(scaled_in)
+    # and the list of pods to delete becomes empty
+    spec = (await stage.get("web"))["spec"]
+    assert not spec["scaleStrategy"].get("podsToDelete")
+
+
+@pytest.mark.virtual_time("writes are rejected for a minute")
+@pytest.mark.parametrize("policy", ["ReCreate", "InPlaceIfPossible"])
+@pytest.mark.parametrize("seed", range(10))
+async def test_limits_hold_while_writes_to_some_pods_are_rejected(
+    stage: Stage, seen: PodWatch, policy: str, seed: int
+) -> None:
+    # given a CloneSet, and an API server that rejects writes from now on
+    faulty = FaultyTransport(stage.manager_transport())
+    await stage.start_manager(faulty)
+    strategy = rolling(maxUnavailable=UNAVAILABLE, maxSurge=SURGE, podUpdatePolicy=policy)
+    await stage.create(cloneset(replicas=REPLICAS, updateStrategy=strategy))
+    await stage.settled(replicas=REPLICAS)
+    faulty.on(workload_writes("/pods"), refused_for_a_while(seed=seed))
+    seen.watch_from_now()
+    # when it is updated, a pod is specified for deletion, and it is updated again
+    await stage.set_image("web", "nginx:2")
+    await asyncio.sleep(15)
+    specified = (await stage.pods())[seed % REPLICAS].name
+    await stage.merge("web", {"spec": {"scaleStrategy": {"podsToDelete": [specified]}}})
+    await asyncio.sleep(15)
+    await stage.set_image("web", "nginx:3")
+    await asyncio.sleep(45)
+    await stage.set_image("web", "nginx:3", minReadySeconds=1)  # the next reconcile begins now
+    # then it reaches its spec, and the limits were never exceeded
+    await stage.settled(replicas=REPLICAS)
+    assert seen.most <= REPLICAS + SURGE
+    assert seen.fewest_available is not None
+    assert seen.fewest_available >= REPLICAS - UNAVAILABLE
 
 
 @pytest.mark.virtual_time("test_real_control_plane.py kills a real API server")

@@ -4,12 +4,14 @@ Every scenario makes a set of three, updates it and shrinks it while something i
 pod was made out of order, never were more wanted pods down than maxUnavailable allows, and nothing was made twice.
 """
 
+import asyncio
 import random
 from collections.abc import Callable
 
 import pytest
 
 from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS, PODS
+from support.common_faults import refused_for_a_while
 from support.faults import (
     Answer,
     CutAfter,
@@ -84,6 +86,32 @@ async def test_nothing_is_broken_and_nothing_is_wasted(stage: Stage, way: Object
     made = await live_through(stage, lambda _faulty: None, way)
     is_in_place = "podUpdatePolicy" in way["updateStrategy"]["rollingUpdate"]
     assert len(made) == (SIZE if is_in_place else 2 * SIZE)
+
+
+@pytest.mark.virtual_time("writes are rejected for a minute")
+@pytest.mark.parametrize("way", WAYS, ids=NAMES)
+@pytest.mark.parametrize("seed", range(4))
+async def test_limits_hold_while_writes_to_some_pods_are_rejected(
+    stage: Stage, way: Object, seed: int
+) -> None:
+    # given a StatefulSet, and an API server that rejects writes from now on
+    sets = Sets(stage)
+    faulty = FaultyTransport(stage.manager_transport())
+    await stage.start_manager(faulty)
+    async with watching(stage) as seen:
+        await sets.create(replicas=SIZE, **way)
+        await sets.settled(replicas=SIZE)
+        faulty.on(workload_writes("/pods"), refused_for_a_while(seed=seed))
+        seen.from_now(*range(SIZE))
+        # when it is updated twice
+        await sets.set_image("nginx:2")
+        await asyncio.sleep(30)
+        await sets.set_image("nginx:3")
+        await asyncio.sleep(45)
+        await sets.set_image("nginx:4")
+        # then it reaches its spec, and the limits were never exceeded
+        await sets.settled(replicas=SIZE)
+        assert keeps_its_promises(seen, way)
 
 
 @pytest.mark.few_on_real(2)

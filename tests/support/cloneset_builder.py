@@ -184,12 +184,16 @@ class CloneSetBuilder(WorkloadBuilder):
             "spec": {
                 "nodeName": f"node-{short}",
                 "containers": containers,
-                "readinessGates": [{"conditionType": keys.IN_PLACE_READY}],
+                "readinessGates": [
+                    {"conditionType": keys.IN_PLACE_READY},
+                    {"conditionType": keys.KRUISE_POD_READY},
+                ],
             },
             "status": {
                 "phase": "Running",
                 "conditions": [
                     {"type": keys.IN_PLACE_READY, "status": "True", "lastTransitionTime": born},
+                    {"type": keys.KRUISE_POD_READY, "status": "True", "lastTransitionTime": born},
                     {"type": "ContainersReady", "status": "True", "lastTransitionTime": born},
                     {"type": "Ready", "status": "True", "lastTransitionTime": format_time(NOW - 3600)},
                 ],

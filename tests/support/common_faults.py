@@ -4,6 +4,7 @@
 the_writes(3, 15, fault=…), at_random(rng), changes_of("/clonesets")  for FaultyTransport.on()
 """
 
+import asyncio
 import random
 from collections.abc import Callable
 from typing import Any
@@ -28,7 +29,14 @@ from support.faults import (
     writes,
 )
 
-__all__ = ["WRITE_FAULTS", "at_random", "changes_of", "the_writes"]
+__all__ = [
+    "WRITE_FAULTS",
+    "at_random",
+    "changes_of",
+    "refused",
+    "refused_for_a_while",
+    "the_writes",
+]
 
 _HALF_A_MINUTE = pytest.mark.virtual_time("a request times out after 30 s")
 
@@ -69,6 +77,28 @@ def changes_of(path: str) -> Callable[[Request], bool]:
     return lambda request: (
         request.method in ("PATCH", "DELETE") and ("/pods" in request.path or path in request.path)
     )
+
+
+def refused(_request: Request) -> Answer:
+    """403: a policy of the cluster rejects the write."""
+    return Answer(403, reason="Forbidden", message="a policy rejects this")
+
+
+def refused_for_a_while(
+    *, seed: int, share: float = 0.5, s: float = 60.0
+) -> Callable[[Request], Answer | None]:
+    """All creations, or all patches or deletions of a pod, are rejected for four seconds at a time: each of them with
+    this probability. No write is rejected after `s` seconds.
+    """
+    loop = asyncio.get_running_loop()
+    begun = loop.time()
+
+    def choose(request: Request) -> Answer | None:
+        path = request.path.removesuffix("/status")
+        rng = random.Random(f"{seed} {request.method} {path} {(loop.time() - begun) // 4:g}")
+        return refused(request) if loop.time() < begun + s and rng.random() < share else None
+
+    return choose
 
 
 def at_random(faulty: FaultyTransport, rng: random.Random, *, stalls: bool = False) -> None:

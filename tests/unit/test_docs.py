@@ -1,11 +1,15 @@
 """Links of the pages lead to existing pages, headings, files and modules."""
 
+import json
 import re
 from pathlib import Path
 
 import pytest
 
+from pykruise.kinds import list_kinds
 from pykruise.kinds.gates import list_all_gates
+from pykruise.pods.workload.selector_guard import SELECTOR_MISMATCH
+from pykruise.runtime.kstatus import KSTATUS
 from support.sources import ROOT, SOURCES
 
 PAGES = [
@@ -35,6 +39,14 @@ KINDS = re.findall(
 def test_the_page_of_each_kind_has_the_same_headings(page: str) -> None:
     text = re.sub(r"^```.*?^```$", "", (ROOT / page).read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
     assert re.findall(r"^## (.*)$", text, re.MULTILINE) == HEADINGS
+
+
+def test_the_switch_back_removes_all_conditions_that_only_pykruise_writes() -> None:
+    text = (ROOT / "docs/migration.md").read_text("utf-8").split("## Switch back")[1]
+    (listed,) = re.findall(r"def own: \.type \| IN\((.*?)\)", text)
+    controls = [kind.control for kind in list_kinds() if kind.control is not None]
+    own = {condition for control in controls for condition in control.own_conditions}
+    assert set(json.loads(f"[{listed}]")) == {*KSTATUS, SELECTOR_MISMATCH, *own}
 
 
 def anchors(page: Path) -> set[str]:

@@ -570,6 +570,41 @@ async def test_a_stage_after_a_failed_independent_one_is_skipped(store: Store, f
     assert (Key("ns", "c") in store.objects) is not fails
 
 
+@pytest.mark.parametrize(
+    ("refused", "log"),
+    [
+        ("", ["create a", "create b", "delete f"]),
+        ("b", ["create a", "create b", "delete f"]),
+        ("a", ["create a", "delete c", "delete f"]),
+        ("ac", ["create a", "delete c", "delete d", "delete f"]),
+    ],
+    ids=["nothing is refused", "a part is refused", "all is refused", "the alternative is refused too"],
+)
+async def test_an_alternative_runs_only_if_no_write_that_it_replaces_took_effect(
+    store: Store, refused: str, log: list[str]
+) -> None:
+    # given creations, and deletions that run only instead of them
+    no = ForbiddenError(ErrorStatus(code=403, message="no"))
+    store.fault_for = lambda _verb, key: (no, False) if key.name in refused else None
+    store.objects = {Key("ns", name): pod(name, uid="u-1") for name in "cdf"}
+    create, delete = Purpose.CREATE_PODS, Purpose.DELETE_PODS
+    plan = plan_of(
+        Stage(purpose=create, chains=(creation("a"), creation("b")), ramp=True),
+        Stage(purpose=delete, chains=(deletion("c"),), regardless=True, instead_of=(create,)),
+        Stage(
+            purpose=Purpose.UPDATE_PODS,
+            chains=(deletion("d"),),
+            regardless=True,
+            instead_of=(create, delete),
+        ),
+        Stage(purpose=Purpose.TIDY_UP, chains=(deletion("f"),), regardless=True),
+    )
+    # when
+    await executor(store).execute(plan)
+    # then
+    assert store.log == log
+
+
 async def test_a_request_that_was_never_sent_fails_immediately(store: Store) -> None:
     # given
     store.faults = [(UnreachableError("refused"), False)]

@@ -639,6 +639,8 @@ def test_a_plan_without_its_creations_ends_at_the_first_of_them() -> None:
             stage(Purpose.REPAIR_PODS, make, drop),
             stage(Purpose.UPDATE_PODS, drop),
             stage(Purpose.DELETE_SURPLUS_PODS, make, drop, regardless=True),
+            stage(Purpose.KEEP_PODS, drop, regardless=True, only_after=(Purpose.REPAIR_PODS,)),
+            stage(Purpose.REPLACE_PODS, drop, regardless=True, instead_of=(Purpose.REPAIR_PODS,)),
         ),
         requeue_after_s=0.0,
     )

@@ -20,6 +20,7 @@ from pykruise.cli.insight.admission_check import patch_to_apply
 from pykruise.cli.insight.causes import WaitCause, cause_of
 from pykruise.cli.insight.charts import _format_tick, draw_svg_chart, draw_terminal_chart
 from pykruise.cli.insight.effect_forecast import OutlookBatch, PodFate
+from pykruise.cli.insight.explaining import next_of
 from pykruise.cli.insight.explanation_text import format_explanation
 from pykruise.cli.insight.explanations import Explanation, Wait
 from pykruise.cli.insight.forecasting import Forecast
@@ -36,10 +37,12 @@ from pykruise.cli.main import app
 from pykruise.cli.plan import apply_sets, compute_exit_code, describe_forecast
 from pykruise.cli.simulate import drain_of, parse_seconds, parse_span, share
 from pykruise.cli.simulate_report import format_comparison, report
+from pykruise.kinds.cloneset.plan import plan_cloneset
 from pykruise.kube.clock import parse_time
 from pykruise.kube.values.durations import format_short_duration
 from pykruise.plans.kind import Kind
 from pykruise.pods.view.decoding import PodProjector
+from support.cloneset_builder import cloneset
 from support.golden import same_as
 
 NOW = parse_time("2026-01-31T12:10:00Z")
@@ -107,6 +110,19 @@ def test_an_explanation_reads_well() -> None:
     )
     same_as("explain.txt", format_explanation(explanation, now=NOW))
     assert explanation.cause == "ImagePull"
+
+
+def test_a_next_step_shows_that_it_is_only_an_alternative() -> None:
+    """The plan of a CloneSet whose surge pod was rejected before"""
+    builder = cloneset(2, old=2, max_unavailable=1, max_surge=1)
+    builder.with_rolling(podUpdatePolicy="InPlaceIfPossible")
+    failed = {"type": "FailedScale", "status": "True", "reason": "Quota", "message": "exceeded"}
+    builder.with_status(conditions=[failed])
+    create, update = next_of(plan_cloneset(builder.snapshot()), (), are_names_known=False)
+    assert create.startswith("create pods: ")
+    assert update.startswith(
+        "update pods (if the API server rejects all writes of these steps: create pods): web-a: "
+    )
 
 
 @pytest.mark.parametrize("target", ["web", "clonesets/", "/web", "a/b/c"])

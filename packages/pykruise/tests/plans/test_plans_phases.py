@@ -16,9 +16,10 @@ from pykruise.plans.phases import (
     SpecifyPod,
     UpdatePod,
     decide_deletion,
+    list_alternatives,
     skip,
 )
-from pykruise.plans.pod_writes import chain_of, stage_of, write_phases
+from pykruise.plans.pod_writes import chain_of, stage_of, write_phases, write_pod_phases
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.in_place import PodPatch
 from pykruise.pods.lifecycle.states import LifecycleHook
@@ -252,6 +253,47 @@ def test_a_stage_without_writes_does_not_exist() -> None:
     )
     (stage,) = write_phases(PlanPhase(), phase)
     assert (stage.purpose, stage.regardless, stage.chains) == (Purpose.UPDATE_PODS, True, (chain_of(due),))
+
+
+def test_stages_of_a_later_alternative_replace_all_earlier_ones() -> None:
+    due = ChangePod(pod=pod(), because="due")
+
+    def phase(*purposes: Purpose) -> PlanPhase:
+        return PlanPhase(
+            decided=tuple(DecidedStage(purpose=purpose, decisions=[due]) for purpose in purposes)
+        )
+
+    create, delete, update = Purpose.CREATE_PODS, Purpose.DELETE_PODS, Purpose.UPDATE_PODS
+    scale = PlanPhase(decided=list_alternatives(phase(create), PlanPhase(), phase(delete)))
+    stages = list_alternatives(scale, phase(Purpose.SPEND_BUDGETS, update))
+    assert [(stage.purpose, stage.instead_of) for stage in stages] == [
+        (create, ()),
+        (delete, (create,)),
+        (Purpose.SPEND_BUDGETS, (create, delete)),
+        (update, (create, delete)),
+    ]
+
+
+def test_stages_of_pods_need_only_the_stages_that_prepare_them() -> None:
+    # given
+    due = ChangePod(pod=pod(), because="due")
+    (prepared,) = stage_of(Purpose.STORE_REVISION, [Chain(subject="", steps=())])
+    phase = PlanPhase(
+        decided=(
+            DecidedStage(purpose=Purpose.SPEND_BUDGETS, decisions=[due]),
+            DecidedStage(purpose=Purpose.UPDATE_PODS, decisions=[due], only_after=(Purpose.SPEND_BUDGETS,)),
+            DecidedStage(purpose=Purpose.DELETE_PODS, decisions=[due], regardless=True),
+        )
+    )
+    # when
+    stages = write_pod_phases(phase, prepared=(prepared, prepared))
+    # then
+    assert all(stage.regardless for stage in stages)
+    assert [stage.only_after for stage in stages] == [
+        (Purpose.STORE_REVISION,),
+        (Purpose.STORE_REVISION, Purpose.SPEND_BUDGETS),
+        (),
+    ]
 
 
 def test_optional_stages_are_last_in_every_phase() -> None:

@@ -89,10 +89,9 @@ def test_while_the_selector_guard_holds_nothing_is_waited_for() -> None:
 def test_a_pod_that_starts_gets_its_missing_conditions_in_every_case(builder: CloneSetBuilder) -> None:
     """Otherwise it would never become ready: no other controller writes the conditions of a workload's pods."""
     # given a new pod, a pod that an update holds back, and a pod without a node
-    for short in "abc":
-        builder.pods[short]["spec"]["readinessGates"].append({"conditionType": keys.KRUISE_POD_READY})
-    builder.set_condition("a", keys.IN_PLACE_READY, None)
-    builder.set_condition("b", keys.IN_PLACE_READY, "False").set_condition("b", keys.KRUISE_POD_READY, "True")
+    for kind in (keys.IN_PLACE_READY, keys.KRUISE_POD_READY):
+        builder.set_condition("a", kind, None)
+    builder.set_condition("b", keys.IN_PLACE_READY, "False")
     builder.unscheduled("c")
     # when
     plan = plan_cloneset(builder.snapshot())

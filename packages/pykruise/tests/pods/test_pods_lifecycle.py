@@ -215,8 +215,9 @@ def test_a_state_is_written_with_its_time_and_any_value_survives_json() -> None:
 def gated(message: str | None = None, status: str = "True", **conditions: str) -> PodView:
     """A ready pod with the KruisePodReady gate and, if given, its condition."""
     builder = cloneset(1)
-    builder.pods["a"]["spec"]["readinessGates"].append({"conditionType": keys.KRUISE_POD_READY})
-    if message is not None:
+    if message is None:
+        builder.set_condition("a", keys.KRUISE_POD_READY, None)
+    else:
         builder.set_condition("a", keys.KRUISE_POD_READY, status, message=message)
     for kind, value in conditions.items():
         builder.set_condition("a", kind, value)
@@ -229,7 +230,10 @@ def entry(key: str, agent: str = "Lifecycle") -> dict[str, str]:
 
 def test_a_pod_without_the_gate_is_not_held_back() -> None:
     """lifecycle case 29, inplace-update case 54"""
-    assert hold_back(pod(), PRE_DELETE_HOOK, now=NOW) == []
+    builder = cloneset(1)
+    builder.pods["a"]["spec"]["readinessGates"].pop()
+    (ungated,) = builder.pod_views()
+    assert hold_back(ungated, PRE_DELETE_HOOK, now=NOW) == []
 
 
 def test_holding_a_pod_back_turns_the_condition_and_readiness() -> None:

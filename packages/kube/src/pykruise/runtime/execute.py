@@ -5,9 +5,9 @@ Plan ──▶ Executor.execute() ──▶ Writer (request, response into the c
 Stages run sequentially. The chains of a stage run concurrently, at most `max_in_flight` over all plans. A chain keeps
 its place until its last step, so that one pod is finished before the next one begins. The first failure ends the
 plan: running chains finish, other chains of the stage start only if it is marked `is_independent`, later stages only if
-they are marked `regardless`, and the key is planned again from the new state. After a conflict the stage continues with
-its other chains, because they write to other objects: the limits of the plan count the object of the conflict as if it
-had been written.
+they are marked `regardless`, and the key is planned again from the new state. A stage with `instead_of` starts only if
+the stages that it names have written nothing. After a conflict the stage continues with its other chains, because they
+write to other objects: the limits of the plan count the object of the conflict as if it had been written.
 
 A write whose response was lost is repeated until the server's response shows whether the write took effect. Later tries
 may fail in other ways: a server that restarts refuses connections at first, and then knows no RBAC rules for a moment.
@@ -184,6 +184,8 @@ class _Run:
         self.interrupted = False
         self.incomplete: set[str] = set()
         """Purposes of stages in which a write has failed."""
+        self.written: set[str] = set()
+        """Purposes of stages in which a write took effect."""
         self.is_incomplete = False
         self.passed_over = 0
         """Number of failures that do not stop the present stage. For a stage marked `regardless`, those of earlier
@@ -253,6 +255,8 @@ class Executor:
         for stage in plan.stages:
             run.passed_over = len(run.failures) if stage.regardless else 0
             if not run.goes_on or run.incomplete.intersection(stage.only_after):
+                continue
+            if run.written.intersection(stage.instead_of):
                 continue
             await self._run_stage(stage, run)
         return Outcome(
@@ -335,6 +339,7 @@ class Executor:
                 return
             if not (isinstance(action, Patch) and action.is_dry_run):
                 run.done.append(action)
+                run.written.add(stage.purpose)
             run.notes += [(chain.subject, _with_name(note, name)) for note in step.notes_when_done]
 
     async def _write(self, action: Action, *, priority: int) -> str:

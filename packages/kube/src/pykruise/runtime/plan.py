@@ -110,7 +110,8 @@ class Stage(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     purpose: str
-    """Purpose of the stage: shown to users and referenced by `only_after`. Usually a member of an operator's StrEnum.
+    """Purpose of the stage: shown to users and referenced by `only_after` and `instead_of`. Usually a member of an
+    operator's StrEnum.
     """
     chains: tuple[Chain, ...]
     ramp: bool = False
@@ -123,6 +124,11 @@ class Stage(msgspec.Struct, frozen=True, kw_only=True):
     """
     only_after: tuple[str, ...] = ()
     """Purposes of earlier stages: this stage is left out when a write of one of them has failed."""
+    instead_of: tuple[str, ...] = ()
+    """Purposes of earlier stages: this stage is left out when a write of one of them took effect. It is also
+    `regardless`, because otherwise their failures would prevent it. So it runs only if the API server has rejected all
+    of their writes, and its limits hold: the objects are still as they are in the snapshot.
+    """
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):

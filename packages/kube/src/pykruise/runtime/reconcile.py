@@ -621,18 +621,19 @@ class _Report(msgspec.Struct, frozen=True, kw_only=True):
 
 def drop_creations(plan: Plan) -> Plan:
     """Return the plan without creations: the stages up to the first one that creates something, and later stages
-    marked `regardless`.
+    marked `regardless`, except those that depend on a stage without its creations.
     """
     stages: list[Stage] = []
-    is_cut = False
+    cut: set[str] = set()
     for stage in plan.stages:
-        if is_cut and not stage.regardless:
+        if cut and (not stage.regardless or cut.intersection((*stage.only_after, *stage.instead_of))):
             continue
         chains = tuple(chain for chain in stage.chains if not _has_creation(chain))
-        is_cut = is_cut or len(chains) < len(stage.chains)
+        if len(chains) < len(stage.chains):
+            cut.add(stage.purpose)
         if chains:
             stages.append(msgspec.structs.replace(stage, chains=chains))
-    return msgspec.structs.replace(plan, stages=tuple(stages), requeue_after_s=None) if is_cut else plan
+    return msgspec.structs.replace(plan, stages=tuple(stages), requeue_after_s=None) if cut else plan
 
 
 def _has_creation(chain: Chain) -> bool:

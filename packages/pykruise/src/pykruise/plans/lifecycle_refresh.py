@@ -77,7 +77,7 @@ def refresh_phase(
         recall.forget_others()
     return PlanPhase(
         decided=(
-            DecidedStage(purpose=Purpose.REFRESH_PODS, decisions=decisions),
+            DecidedStage(purpose=Purpose.REFRESH_PODS, decisions=decisions, is_independent=True),
             DecidedStage(purpose=Purpose.REFRESH_PODS, decisions=late, is_last=True),
         ),
         skipped=skipped,

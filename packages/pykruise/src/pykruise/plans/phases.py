@@ -150,6 +150,9 @@ class DecidedStage(msgspec.Struct, frozen=True, kw_only=True):
     ramp: bool = False
     is_optional: bool = False
     regardless: bool = False
+    is_independent: bool = False
+    only_after: tuple[Purpose, ...] = ()
+    instead_of: tuple[Purpose, ...] = ()
     is_last: bool = False
     """Whether the stage is sent after the stages of all phases: the API server perhaps rejects its writes every time,
     and this must not delay other pods.
@@ -183,6 +186,20 @@ class PlanPhase(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def touched(self) -> frozenset[str]:
         """Names of the pods to which the phase writes."""
         return frozenset(decision.subject for stage in self.decided for decision in stage.decisions)
+
+
+def list_alternatives(*phases: PlanPhase) -> tuple[DecidedStage, ...]:
+    """Return the stages of these phases. The stages of a later phase are carried out only if the earlier phases write
+    nothing, because the API server rejects all of their writes. So a write that is rejected every time does not prevent
+    the later phases forever.
+    """
+    stages: list[DecidedStage] = []
+    for phase in phases:
+        before = tuple(dict.fromkeys(stage.purpose for stage in stages))
+        stages += [
+            msgspec.structs.replace(stage, instead_of=(*stage.instead_of, *before)) for stage in phase.stages
+        ]
+    return tuple(stages)
 
 
 def skip(pods: Iterable[PodView], reason: Reason) -> dict[str, Reason]:

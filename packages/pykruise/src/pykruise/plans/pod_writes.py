@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from functools import partial
 from typing import assert_never
 
+import msgspec
+
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
@@ -45,8 +47,25 @@ def write_phases(*phases: PlanPhase) -> tuple[Stage, ...]:
             ramp=stage.ramp,
             is_optional=stage.is_optional,
             regardless=stage.regardless,
+            is_independent=stage.is_independent,
+            only_after=stage.only_after,
+            instead_of=stage.instead_of,
         )
         for stage in sorted(stages, key=lambda stage: stage.is_last)
+    )
+
+
+def write_pod_phases(*phases: PlanPhase, prepared: Iterable[Stage]) -> tuple[Stage, ...]:
+    """Return the stages like `write_phases`, but a failure in one stage does not prevent the others: the snapshot
+    determines the limits of each stage, and not the results of other stages. `prepared`: earlier stages that must
+    succeed first, such as the one that stores the revision.
+    """
+    required = tuple(dict.fromkeys(stage.purpose for stage in prepared))
+    return tuple(
+        stage
+        if stage.regardless
+        else msgspec.structs.replace(stage, regardless=True, only_after=(*required, *stage.only_after))
+        for stage in write_phases(*phases)
     )
 
 
@@ -159,9 +178,12 @@ def _build_spend_step(decision: SpendBudget) -> Step:
 
 
 def _build_update_steps(decision: UpdatePod) -> tuple[Step, ...]:
+    """Return the writes of an in-place update. The messages of its events at the beginning are those of OpenKruise,
+    because alerts search for them.
+    """
     pod, writes, revision = decision.pod, decision.writes, decision.revision
     failed = (
-        f"failed to update pod {pod.name} in place to {revision}"
+        f"failed to update pod {pod.name} in-place(revision {revision})"
         if revision
         else f"failed to continue the in-place update of pod {pod.name}"
     )
@@ -188,7 +210,8 @@ def _build_update_steps(decision: UpdatePod) -> tuple[Step, ...]:
 
 
 def _note_begun(pod: PodView, revision: str) -> Note:
-    return Note(reason="SuccessfulUpdatePodInPlace", message=f"updated pod {pod.name} in place to {revision}")
+    message = f"successfully update pod {pod.name} in-place(revision {revision})"
+    return Note(reason="SuccessfulUpdatePodInPlace", message=message)
 
 
 def _specify_step(decision: SpecifyPod) -> Step:

@@ -140,7 +140,7 @@ def _create_chain(document: Document, *, warns: bool) -> Chain:
     step = Step(
         action=Create(resource=IMAGE_PULL_JOBS, key=Key(metadata["namespace"], name), body=document),
         because=f"image {image} is new in this revision",
-        done=Note(reason="CreatedImagePullJob", message=f"created ImagePullJob {name} for image {image}"),
+        done=Note(reason="CreatedImagePullJob", message=f"created ImagePullJob {name} for image: {image}"),
         failed=Note(
             reason="FailedCreateImagePullJob",
             message=f"failed to create ImagePullJob {name} for image {image}",

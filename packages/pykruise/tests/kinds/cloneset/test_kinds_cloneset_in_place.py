@@ -93,8 +93,14 @@ def test_the_last_write_of_an_update_emits_its_only_event() -> None:
 
 def test_the_revision_label_is_only_the_hash_with_the_short_hash_gate() -> None:
     builder = in_place().with_settings(short_hash=True)
-    labels = writes(planned(builder))[-1].body["metadata"]["labels"]
-    assert labels[keys.REVISION_LABEL] == builder.update_revision.rpartition("-")[2]
+    metadata = writes(planned(builder))[-1].body["metadata"]
+    assert metadata["labels"][keys.REVISION_LABEL] == builder.update_revision.rpartition("-")[2]
+    # but programs compare the annotation with status.updateRevision
+    state = orjson.loads(metadata["annotations"][keys.IN_PLACE_STATE_ANNOTATION])
+    assert state["revision"] == builder.update_revision
+    builder.with_rolling(inPlaceUpdateStrategy={"gracePeriodSeconds": 20})
+    annotations = writes(planned(builder))[-1].body["metadata"]["annotations"]
+    assert orjson.loads(annotations[keys.IN_PLACE_GRACE_ANNOTATION])["revision"] == builder.update_revision
 
 
 def test_a_pod_that_cannot_change_in_place_is_recreated_with_the_changed_path_as_reason() -> None:
@@ -352,8 +358,6 @@ def test_a_held_pod_prepares_first() -> None:
 
 def test_mark_pod_not_ready_takes_the_pod_out_of_service_in_the_same_write() -> None:
     builder = in_place(1).with_hook("inPlaceUpdate", markPodNotReady=True).with_finalizer(HOOK, "a")
-    builder.pods["a"]["spec"]["readinessGates"].append({"conditionType": keys.KRUISE_POD_READY})
-    builder.set_condition("a", keys.KRUISE_POD_READY, "True")
     (patch,) = writes(planned(builder))
     assert patch.subresource == "status"
     assert patch.resource_version == "50"
@@ -471,7 +475,6 @@ def test_the_end_of_an_update_writes_conditions_and_state_in_one_patch(how: str)
 
 def test_an_updated_pod_that_waits_for_its_hook_serves_traffic() -> None:
     builder = updating(in_place(2, old=0).with_hook("inPlaceUpdate", markPodNotReady=True))
-    builder.pods["a"]["spec"]["readinessGates"].append({"conditionType": keys.KRUISE_POD_READY})
     held = '[{"userAgent":"Lifecycle","key":"preUpdateHook"}]'
     builder.set_condition("a", keys.KRUISE_POD_READY, "False", message=held)
     (patch,) = writes(planned(builder), "refresh pods")

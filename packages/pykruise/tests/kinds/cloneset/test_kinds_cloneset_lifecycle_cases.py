@@ -145,8 +145,6 @@ def test_a_partition_that_is_raised_holds_the_one_that_prepares_too() -> None:
 def test_state_and_condition_are_written_in_one_patch() -> None:
     """lifecycle case 31"""
     builder = in_place().with_hook("inPlaceUpdate", markPodNotReady=True).with_finalizer(HOOK, "a")
-    builder.pods["a"]["spec"]["readinessGates"].append({"conditionType": keys.KRUISE_POD_READY})
-    builder.set_condition("a", keys.KRUISE_POD_READY, "True")
     patch = pod_patches(planned(builder))["a"]
     assert patch.subresource == "status"
     assert patch.resource_version

@@ -354,6 +354,98 @@ def test_a_stage_with_pending_writes_has_not_succeeded_yet(builder: CloneSetBuil
     assert result["status"] == "True"
 
 
+# Writes that the API server rejects every time
+
+
+def alternatives(plan: Plan) -> dict[str, tuple[str, ...]]:
+    """Purpose of each stage for pods → the purposes of the stages that it replaces."""
+    return {stage.purpose: stage.instead_of for stage in plan.stages if stage.purpose != "store revision"}
+
+
+def in_place_with_surge() -> CloneSetBuilder:
+    builder = cloneset(5, old=5, max_unavailable=1, max_surge=1)
+    return builder.with_rolling(podUpdatePolicy="InPlaceIfPossible")
+
+
+def test_pods_are_updated_if_the_creation_of_surge_pods_is_rejected() -> None:
+    assert alternatives(planned(in_place_with_surge())) == {"create pods": ()}
+    plan = planned(has_failed(in_place_with_surge(), FAILED_SCALE))
+    assert alternatives(plan) == {"create pods": (), "update pods": ("create pods",)}
+    assert {chain.subject for stage in plan.stages[1:] for chain in stage.chains} == {"web-a"}
+
+
+def test_a_pod_that_perhaps_uses_up_the_quota_is_deleted_if_creations_are_rejected() -> None:
+    # given a pod that its hook has released, and whose successor is missing
+    builder = cloneset(3, scaleStrategy={"excludePreparingDelete": True})
+    builder.in_state("PreparingDelete", "c").marked("c")
+    assert alternatives(planned(builder)) == {"create pods": ()}
+    plan = planned(has_failed(builder, FAILED_SCALE))
+    assert alternatives(plan) == {"create pods": (), "delete pods": ("create pods",)}
+    assert deleted(plan) == {"c"}
+
+
+def test_other_pods_are_updated_if_the_deletion_of_a_pod_is_rejected() -> None:
+    builder = cloneset(3, old=3, max_unavailable=2).to_delete("a")
+    plan = planned(has_failed(builder, FAILED_SCALE))
+    assert alternatives(plan) == {"delete pods": (), "update pods": ("delete pods",)}
+
+
+def test_a_pod_whose_deletion_is_rejected_is_updated_in_its_turn() -> None:
+    builder = in_place_with_surge().with_rolling(maxSurge=0).to_delete("a")
+    assert alternatives(planned(builder)) == {"delete pods": ()}
+    plan = planned(has_failed(builder, FAILED_SCALE))
+    (_, update) = plan.stages
+    assert [chain.subject for chain in update.chains] == ["web-a"]
+
+
+def test_a_pod_to_keep_is_not_deleted_if_the_write_that_keeps_it_is_rejected() -> None:
+    # given a pod in PreparingDelete that its hook has released, and that is wanted again, with two others
+    builder = cloneset(5, pods=3).with_hook("preDelete").in_state("PreparingDelete", "c")
+    assert alternatives(planned(builder)) == {"maintain pods": ()}
+    plan = planned(has_failed(builder, FAILED_SCALE))
+    assert alternatives(plan) == {"maintain pods": (), "create pods": ("maintain pods",)}
+    assert (len(created(plan)), deleted(plan)) == (2, set())
+
+
+@pytest.mark.parametrize(("kind", "reason"), [(FAILED_SCALE, "InvalidSpec"), ("Progressing", "Quota")])
+def test_other_conditions_do_not_start_an_update_beside_scaling(kind: str, reason: str) -> None:
+    builder = has_failed(in_place_with_surge(), kind)
+    builder.document["status"]["conditions"][0]["reason"] = reason
+    assert "update pods" not in alternatives(planned(builder))
+
+
+def test_an_update_that_is_no_longer_rejected_clears_its_condition_while_scaling_is_rejected() -> None:
+    builder = has_failed(cloneset(3, pods=2), FAILED_SCALE)
+    failed = builder.document["status"]["conditions"][0]
+    builder.document["status"]["conditions"] = [failed, {**failed, "type": FAILED_UPDATE}]
+    conditions = (planned(builder).status or {})["conditions"]
+    assert {(entry["type"], entry["status"]) for entry in conditions} >= {
+        (FAILED_SCALE, "True"),
+        (FAILED_UPDATE, "False"),
+    }
+
+
+def test_failures_of_pods_do_not_prevent_other_work_but_failures_of_its_preparation_do() -> None:
+    # given a pod to refresh, a missing pod, and a new revision
+    builder = cloneset(3, pods=2).fresh("a").with_spec(template=template("nginx:9"))
+    builder.with_revisions(revision(template("nginx:1"), 1))
+    # when
+    stages = {stage.purpose: (stage.regardless, stage.only_after) for stage in planned(builder).stages}
+    # then
+    assert stages == {
+        "store revision": (False, ()),
+        "refresh pods": (True, ("store revision",)),
+        "create pods": (True, ("store revision",)),
+    }
+
+
+def test_tidying_up_does_not_depend_on_other_writes() -> None:
+    builder = cloneset(2, pods=1).with_spec(revisionHistoryLimit=0)
+    builder.with_revisions(revision(A, 2), revision(B, 1))
+    (*_, last) = planned(builder).stages
+    assert (last.purpose, last.regardless, last.only_after) == ("tidy up", True, ())
+
+
 def test_a_failed_write_is_reported_with_the_counters_of_its_plan_and_with_what_needs_a_remedy() -> None:
     # given a pod with a wrong image, and a missing pod
     builder = cloneset(2, pods=1).not_ready("a")

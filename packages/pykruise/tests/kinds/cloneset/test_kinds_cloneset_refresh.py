@@ -20,7 +20,6 @@ def planned(builder: CloneSetBuilder) -> Plan:
 def test_a_terminating_pod_gets_no_conditions() -> None:
     """inplace-update case 56"""
     builder = cloneset(2).fresh("a").deleted("a")
-    builder.pods["a"]["spec"]["readinessGates"].append({"conditionType": keys.KRUISE_POD_READY})
     assert pod_patches(planned(builder)) == {}
 
 
@@ -28,7 +27,6 @@ def test_a_new_pod_gets_its_conditions_and_its_state_in_one_write() -> None:
     """inplace-update case 44, lifecycle case 2"""
     # given a new pod on a node, with the gate that pod admission adds
     builder = cloneset(2).fresh("a")
-    builder.pods["a"]["spec"]["readinessGates"].append({"conditionType": keys.KRUISE_POD_READY})
     # when
     plan = planned(builder)
     # then
@@ -152,7 +150,6 @@ def test_a_pod_rolled_back_while_it_prepared_leaves_that_state(hooked: bool, sta
     builder = cloneset(2).with_hook("inPlaceUpdate", markPodNotReady=True).in_state("PreparingUpdate", "a")
     if hooked:
         builder.with_finalizer("example.com/hook", "a")
-    builder.pods["a"]["spec"]["readinessGates"].append({"conditionType": keys.KRUISE_POD_READY})
     held = json.dumps([{"userAgent": "Lifecycle", "key": "preUpdateHook"}])
     builder.set_condition("a", keys.KRUISE_POD_READY, "False", message=held)
     # when

@@ -381,7 +381,6 @@ def test_a_hook_that_marks_takes_the_pod_out_of_service_in_the_same_write() -> N
     builder = cloneset(1, pods=2).with_hook("preDelete", markPodNotReady=True)
     for name in "ab":
         builder.with_finalizer("example.com/hook", name)
-        builder.pods[name]["spec"]["readinessGates"].append({"conditionType": keys.KRUISE_POD_READY})
         builder.set_condition(name, keys.KRUISE_POD_READY, "True", message="[]")
     # when
     (patch,) = pod_patches(plan_cloneset(builder.snapshot())).values()
@@ -401,6 +400,25 @@ def test_a_deletion_that_is_no_longer_wanted_is_reverted() -> None:
     assert not created(plan)
 
 
+@pytest.mark.parametrize("removed", ["the field", "the hook"])
+def test_a_deletion_that_is_no_longer_wanted_does_not_leave_the_pod_unready(removed: str) -> None:
+    """lifecycle 9.1.16"""
+    # given a pod that the hook made not ready, and a spec whose hook no longer does this
+    builder = cloneset(2).in_state("PreparingDelete", "b").with_finalizer("example.com/hook", "b")
+    if removed == "the field":
+        builder.with_hook("preDelete")
+    held = '[{"userAgent":"Lifecycle","key":"preDeleteHook"}]'
+    builder.set_condition("b", keys.KRUISE_POD_READY, "False", message=held)
+    # when
+    plan = plan_cloneset(builder.snapshot())
+    # then
+    assert states(plan) == {"b": "PreparingNormal"}
+    patch = pod_patches(plan)["b"]
+    assert (patch.subresource, patch.resource_version) == ("status", "50")
+    (condition,) = patch.body["status"]["conditions"]
+    assert (condition["type"], condition["status"]) == (keys.KRUISE_POD_READY, "True")
+
+
 def test_no_preparing_pod_is_kept_while_others_are_surplus_too() -> None:
     builder = cloneset(1, pods=4).with_hook("preDelete")
     for name in "cd":
@@ -412,6 +430,8 @@ def test_a_deletion_that_marked_the_pod_unready_is_not_reverted() -> None:
     """cloneset case 41, lifecycle case 39"""
     builder = cloneset(5).with_hook("preDelete", markPodNotReady=True)
     builder.with_finalizer("example.com/hook", "e").in_state("PreparingDelete", "e")
+    held = '[{"userAgent":"Lifecycle","key":"preDeleteHook"}]'
+    builder.set_condition("e", keys.KRUISE_POD_READY, "False", message=held)
     assert states(plan_cloneset(builder.snapshot())) == {}
     builder.pods["e"]["metadata"]["finalizers"] = []
     assert deleted(plan_cloneset(builder.snapshot())) == {"e"}

@@ -477,6 +477,7 @@ def test_creations_and_deletions_do_not_wait_for_each_other() -> None:
     plan = daemonset(3).without_pod("n1").taint("n2", "x:NoExecute").plan()
     create, delete = plan.stages
     assert (create.purpose, delete.purpose) == ("create pods", "delete pods")
+    assert create.regardless
     assert delete.regardless
 
 

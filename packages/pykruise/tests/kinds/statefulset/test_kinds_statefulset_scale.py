@@ -314,6 +314,14 @@ def test_surplus_pods_are_deleted_even_when_the_missing_ones_cannot_be_created()
     assert [stage.regardless for stage in plan.stages if stage.purpose == "delete surplus pods"] == [True]
 
 
+def test_a_rejected_write_to_one_pod_does_not_prevent_writes_to_others() -> None:
+    # given a pod to refresh, and a missing pod
+    plan = statefulset(3, parallel=True).state("Updated", 0).without(2).plan()
+    # then only the stages that prepare pods must succeed first
+    stages = {stage.purpose: (stage.regardless, stage.only_after) for stage in plan.stages}
+    assert stages == {"refresh pods": (True, ()), "create pods": (True, ())}
+
+
 @pytest.mark.parametrize(
     ("missing", "failed", "is_limited"),
     [((0,), (), False), ((0, 1), (), True), ((0,), (1,), True), ((), (2,), False)],

@@ -547,11 +547,14 @@ def next_of(
         for chain in stage.chains:
             reasons.setdefault(chain.steps[-1].because, []).append(chain.subject)
         is_unnamed = stage.purpose == Purpose.CREATE_PODS and not are_names_known
+        what = stage.purpose
+        if stage.instead_of:
+            what += f" (if the API server rejects all writes of these steps: {', '.join(stage.instead_of)})"
         for because, subjects in reasons.items():
             if is_unnamed:
-                yield f"{stage.purpose}: {because}"
+                yield f"{what}: {because}"
                 continue
-            yield f"{stage.purpose}: {_join_names([subject for subject in subjects if subject])}{because}"
+            yield f"{what}: {_join_names([subject for subject in subjects if subject])}{because}"
     if plan.stages:
         return
     if is_over or (plan.waiting is not None and plan.waiting.code in _OVER):

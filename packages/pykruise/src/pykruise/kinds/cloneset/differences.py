@@ -2,7 +2,7 @@
 
 snapshot + target revision ──▶ differences_to() ──▶ Differences ──▶ surge.py, update.py, pre_download.py
 
-Pure. plans/in_place.py compares the revisions. This module passes it the labels and the policy of the CloneSet.
+Pure. plans/in_place.py compares the revisions. This module passes it the options of the CloneSet.
 """
 
 from pykruise.kinds.cloneset.snapshot import ReadableCloneSet
@@ -19,7 +19,7 @@ def differences_to(target: RevisionView, snapshot: ReadableCloneSet, recall: Rec
         target,
         recall,
         undeclaring=snapshot.undeclaring,
-        revision=label_of(target, snapshot),
+        revision=target.name,  # also with the gate CloneSetShortHash: only labels contain the short hash
         settings=settings.in_place,
         grace_seconds=spec.in_place.grace_period_seconds,
         ignore_claims=spec.policy == PodUpdatePolicy.IN_PLACE_ONLY,

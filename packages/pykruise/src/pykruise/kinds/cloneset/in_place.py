@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from pykruise.kinds.cloneset.differences import label_of
+from pykruise.kinds.cloneset.status import is_write_refused
 from pykruise.kinds.cloneset.working_set import CloneSetWorkingSet
 from pykruise.plans.in_place import TurnTarget, count_begun_updates, find_hook_wait, take_turn
 from pykruise.plans.phases import OTHERS_FIRST, ChangePod, UpdatePod
@@ -47,7 +48,8 @@ def begin(
         now=ws.now,
         settings=ws.settings.in_place,
     )
-    to_delete = {pod.name for pod in ws.to_delete}
+    # A pod whose deletion is rejected every time is updated, so that the pods after it have their turn.
+    to_delete = set() if is_write_refused(ws) else {pod.name for pod in ws.to_delete}
     for pod, change in pods:
         is_full = len(decisions) == most
         if not is_full and pod.name in to_delete:

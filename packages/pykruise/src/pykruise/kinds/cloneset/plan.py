@@ -4,6 +4,10 @@ CloneSetSnapshot ──▶ plan_cloneset() ──▶ Plan ──▶ runtime/exec
              stages: clean up claims ▶ release pods that no longer match ▶ store the revision
                      ▶ bring pods into service ▶ scale, or else update ▶ tidy up; and the status
 
+A write that the API server rejects every time does not prevent independent work: pods are brought into service, the
+number of pods changes, and pods are updated even if writes of another phase were rejected. An update begins only if
+scaling has nothing to write, or if all writes of scaling are rejected: both use the same limits.
+
 Pure: the same snapshot always gives the same plan. A plan does not have to wait until the caches contain this
 controller's own writes, because the snapshot contains them.
 """
@@ -27,6 +31,7 @@ from pykruise.kinds.cloneset.status import (
     FAILED_UPDATE,
     build_counters,
     find_progress_overdue,
+    is_write_refused,
     set_failures,
     set_waiting,
     status_of,
@@ -41,9 +46,9 @@ from pykruise.kube.values.selectors import Selector, SelectorError, SelectorOper
 from pykruise.plans.config_content import make_config_notes
 from pykruise.plans.failed_resizes import drop_other_causes
 from pykruise.plans.ownership import adopt_used, plan_revisions, release_pods
-from pykruise.plans.phases import DecidedStage, PlanPhase, skip
+from pykruise.plans.phases import DecidedStage, PlanPhase, list_alternatives, skip
 from pykruise.plans.pod_groups import drop_groups, keep_groups, list_used_names, look_again
-from pykruise.plans.pod_writes import stage_of, write_phases
+from pykruise.plans.pod_writes import stage_of, write_phases, write_pod_phases
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.warning_events import make_warning_notes
 from pykruise.plans.workload_frame import (
@@ -110,10 +115,14 @@ def _join_phases(
     unrecorded: RevisionView | None,
 ) -> Plan:
     scale = plan_scale(ws)
-    update, chosen = (PlanPhase(), None) if scale.stages else plan_update(ws)
+    is_refused = is_write_refused(ws)
+    may_update = not scale.stages or is_refused
+    update, chosen = plan_update(ws) if may_update else (PlanPhase(), None)
     evictions = plan_evictions(ws, except_for=scale.touched | update.touched)
     touched = scale.touched | update.touched | evictions.touched
-    refresh = plan_refresh(ws, chosen=chosen, except_for=touched)
+    # If the writes of scaling are rejected every time, their pods still return to service after an update.
+    written_otherwise = update.touched | evictions.touched if is_refused else touched
+    refresh = plan_refresh(ws, chosen=chosen, except_for=written_otherwise)
     skipped = {**refresh.skipped, **update.skipped, **scale.skipped, **evictions.skipped}
     waiting, shown = waiting_of(ws, skipped=skipped)
     overlap = overlap_of(ws.snapshot.overlapping)
@@ -124,7 +133,7 @@ def _join_phases(
         *scale.notes,
         *update.notes,
     )
-    outcomes = _build_outcomes(scale, update, refresh, evictions)
+    outcomes = _build_outcomes(scale, update, refresh, evictions, may_update=may_update)
     unused = [write.chain for write in ws.claims.clean_up if write.staying_pod not in touched]
     clean_up = PlanPhase(decided=(DecidedStage(purpose=Purpose.CLEAN_UP_CLAIMS, decisions=unused),))
     release = release_pods(mismatched, owner_uid=ws.snapshot.cloneset.uid, before=ws.claims.handed_over)
@@ -151,18 +160,20 @@ def _join_phases(
         now=ws.now,
     )
     written = touched | refresh.touched
+    prepared = (*write_phases(clean_up, release), *of_revisions)
+    grouped = _keep_groups(ws, scale)
+    scale_or_update = PlanPhase(decided=list_alternatives(scale, update))
     return Plan(
         stages=(
-            *write_phases(clean_up, release),
-            *of_revisions,
+            *prepared,
             *plan_pre_download(ws),
-            *_keep_groups(ws, scale),
-            # The refresh phase is first, so that started updates are completed before further updates start. The
-            # eviction phase is last, so that a PodUnavailableBudget that rejects the deletion of evicted pods does
-            # not prevent an update.
-            *write_phases(refresh, scale, update, evictions),
+            *grouped,
+            # The refresh phase is first, so that started updates are completed before further updates start.
+            *write_pod_phases(refresh, scale_or_update, evictions, prepared=(*prepared, *grouped)),
             *stage_of(
-                Purpose.TIDY_UP, [*_drop_groups(ws, scale), *_tidy(ws, status_is_stored=changed is None)]
+                Purpose.TIDY_UP,
+                [*_drop_groups(ws, scale), *_tidy(ws, status_is_stored=changed is None)],
+                regardless=True,
             ),
         ),
         status=changed,
@@ -179,12 +190,14 @@ def _join_phases(
 
 
 def _build_outcomes(
-    scale: PlanPhase, update: PlanPhase, refresh: PlanPhase, evictions: PlanPhase
+    scale: PlanPhase, update: PlanPhase, refresh: PlanPhase, evictions: PlanPhase, *, may_update: bool
 ) -> dict[str, Reason | None]:
-    """Return the results of the phases, if scaling has nothing to write. A phase with writes has no result yet."""
-    if scale.stages:
+    """Return the results of the phases. A phase with writes has no result yet, and the update has none if it is not
+    planned.
+    """
+    if not may_update:
         return {}
-    scaled: dict[str, Reason | None] = {} if evictions.stages else {FAILED_SCALE: None}
+    scaled: dict[str, Reason | None] = {} if scale.stages or evictions.stages else {FAILED_SCALE: None}
     failure = update.failure or refresh.failure
     is_known = failure is not None or not (update.stages or refresh.stages)
     return {**scaled, **({FAILED_UPDATE: failure} if is_known else {})}

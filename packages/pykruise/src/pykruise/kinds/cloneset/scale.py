@@ -3,7 +3,9 @@
 CloneSetWorkingSet + Numbers ──▶ plan_scale() ──▶ PlanPhase
 
 Pure. A plan contains only the first of these actions that is needed: keep pods whose deletion is no longer needed;
-create missing pods; delete pods (first pods in PreparingDelete, then specified pods, then surplus pods).
+create missing pods; delete pods (first pods in PreparingDelete, then specified pods, then surplus pods). If the API
+server has rejected writes, the plan also contains the following actions. They are carried out only if all writes of the
+first action are rejected again. For example, a pod that must be deleted perhaps uses up the quota for missing pods.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,15 +19,26 @@ from pykruise.kinds.cloneset.differences import label_of
 from pykruise.kinds.cloneset.evictions import choose_revision
 from pykruise.kinds.cloneset.limits import Numbers
 from pykruise.kinds.cloneset.pod_group import REPLACED_LATER, list_superfluous_pods
+from pykruise.kinds.cloneset.status import is_write_refused
 from pykruise.kinds.cloneset.successor_placement import choose_predecessors, place_near
 from pykruise.kinds.cloneset.working_set import CloneSetWorkingSet
+from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
 from pykruise.kube.resources import PODS
 from pykruise.kube.values.counts import format_count
-from pykruise.plans.phases import MOST_AT_ONCE, ChangePod, CreatePod, DecidedStage, PlanPhase, skip
+from pykruise.plans.phases import (
+    MOST_AT_ONCE,
+    ChangePod,
+    CreatePod,
+    DecidedStage,
+    PlanPhase,
+    list_alternatives,
+    skip,
+)
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.in_place import add_ready_gates
 from pykruise.pods.lifecycle.ordering import sort_for_deletion
+from pykruise.pods.lifecycle.readiness import PRE_DELETE_HOOK, remove_hold
 from pykruise.pods.lifecycle.states import LifecycleState, build_state_metadata
 from pykruise.pods.reasons import Code
 from pykruise.pods.template.metadata import read_pod_metadata
@@ -51,20 +64,29 @@ _OCCUPIES: Final = Reason(
 
 
 def plan_scale(ws: CloneSetWorkingSet) -> PlanPhase:
-    """Plan the scale phase. If the result has stages, the number of pods changes, and no update begins in this plan."""
-    if kept := _keep_pods(ws):
+    """Plan the scale phase. If the result has stages, the number of pods changes, and no update begins in this plan,
+    unless all of these writes are rejected.
+    """
+    is_refused = is_write_refused(ws)
+    kept = _keep_pods(ws)
+    if kept.stages and not is_refused:
         return kept
     numbers = ws.scale_numbers
     notes = _make_limit_notes(ws, numbers)
     created = _create_pods(ws, numbers)
-    if created.stages:
-        skipped = {**_skip_occupying(ws, numbers), **created.skipped}
-        return msgspec.structs.replace(created, notes=notes, skipped=skipped)
+    skipped = {**_skip_occupying(ws, numbers), **created.skipped}
+    if kept.stages or (created.stages and not is_refused):
+        # Pods to keep are in PreparingDelete, so no deletion is planned beside them.
+        stages = list_alternatives(kept, created)
+        return msgspec.structs.replace(created, decided=stages, notes=notes, skipped=skipped)
     # This also runs if a limit prevents creations: a pod that must be deleted may use up the limit.
     going = _delete(ws, numbers)
-    staying = _skip_kept_group(ws, numbers)
-    skipped = {**_skip_occupying(ws, numbers), **created.skipped, **staying, **going.skipped}
-    return msgspec.structs.replace(going, notes=notes, skipped=skipped)
+    return PlanPhase(
+        decided=list_alternatives(created, going),
+        skipped={**skipped, **_skip_kept_group(ws, numbers), **going.skipped},
+        notes=notes,
+        is_partial=going.is_partial or (created.is_partial and bool(created.stages)),
+    )
 
 
 def _skip_occupying(ws: CloneSetWorkingSet, numbers: Numbers) -> dict[str, Reason]:
@@ -96,21 +118,34 @@ def _make_limit_notes(ws: CloneSetWorkingSet, numbers: Numbers) -> tuple[Note, .
 # Pods whose deletion is no longer needed
 
 
-def _keep_pods(ws: CloneSetWorkingSet) -> PlanPhase | None:
+def _keep_pods(ws: CloneSetWorkingSet) -> PlanPhase:
     """Plan to return pods from PreparingDelete to PreparingNormal, if they are needed again."""
     if not ws.pre_deleting:
-        return None
+        return PlanPhase()
     if ws.spec.hooks.marks_not_ready:
-        return None  # the hook made these pods not ready, and no later step would undo this
+        return PlanPhase()  # the hook made these pods not ready, and no later step would undo this
     wanted = ws.limits.replicas - len(ws.pods) + len(ws.leaving)
     to_delete = {pod.name for pod in ws.to_delete}
     back = [pod for pod in _sort_by_name(ws.pre_deleting) if pod.name not in to_delete][: max(wanted, 0)]
     if not back:
-        return None
-    metadata = build_state_metadata(LifecycleState.PREPARING_NORMAL, now=ws.now)
-    because = "its deletion is no longer wanted"
-    decisions = [ChangePod(pod=pod, metadata=metadata, because=because) for pod in back]
+        return PlanPhase()
+    decisions = [_keep_pod(pod, now=ws.now) for pod in back]
     return PlanPhase(decided=(DecidedStage(purpose=Purpose.KEEP_PODS, decisions=decisions),))
+
+
+def _keep_pod(pod: PodView, *, now: Instant) -> ChangePod:
+    """Return the write that cancels the deletion. Perhaps the hook has made the pod not ready, before its field
+    `markPodNotReady` was removed: the write ends this too, because no later write does.
+    """
+    conditions = remove_hold(pod, PRE_DELETE_HOOK, now=now)
+    return ChangePod(
+        pod=pod,
+        metadata=build_state_metadata(LifecycleState.PREPARING_NORMAL, now=now),
+        conditions=conditions,
+        because="its deletion is no longer wanted",
+        # Several programs write this condition. The write fails if the condition has changed since it was read.
+        unchanged=bool(conditions),
+    )
 
 
 # Creating

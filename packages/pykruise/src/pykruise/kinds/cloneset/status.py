@@ -32,6 +32,7 @@ __all__ = [
     "build_counters",
     "drop_conditions",
     "find_deadline",
+    "is_write_refused",
     "resize_refused_since",
     "set_condition",
     "set_failures",
@@ -303,3 +304,12 @@ def find_deadline(condition: CloneSetCondition | None, deadline_s: int | None) -
 def resize_refused_since(ws: CloneSetWorkingSet) -> Instant | None:
     """Return since when the condition reports that the API server rejects a resize; None if it does not report this."""
     return read_refused_since(ws.snapshot.cloneset.status.conditions, FAILED_UPDATE)
+
+
+def is_write_refused(ws: CloneSetWorkingSet) -> bool:
+    """Whether a condition reports that the API server rejected a write of an earlier plan."""
+    return any(
+        condition.type in (FAILED_SCALE, FAILED_UPDATE)
+        and (condition.status, condition.reason in NOT_WRITTEN) == ("True", True)
+        for condition in ws.snapshot.cloneset.status.conditions or ()
+    )

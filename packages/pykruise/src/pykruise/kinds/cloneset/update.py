@@ -83,7 +83,7 @@ class UpdateSelection(msgspec.Struct, frozen=True, kw_only=True):
 def plan_update(ws: CloneSetWorkingSet) -> tuple[PlanPhase, Collection[str]]:
     """Plan the update phase, and return the names of all pods that are to be updated, now or when their turn comes.
 
-    It runs only if the scale phase writes nothing.
+    The pods are updated only if the scale phase writes nothing, or if all of its writes are rejected.
     """
     numbers = ws.update_numbers
     if held := _explain_no_update(ws, numbers):
@@ -104,7 +104,11 @@ def plan_update(ws: CloneSetWorkingSet) -> tuple[PlanPhase, Collection[str]]:
     phase = PlanPhase(
         decided=(
             DecidedStage(purpose=Purpose.SPEND_BUDGETS, decisions=spending),
-            DecidedStage(purpose=Purpose.UPDATE_PODS, decisions=[*begun, *recreated]),
+            DecidedStage(
+                purpose=Purpose.UPDATE_PODS,
+                decisions=[*begun, *recreated],
+                only_after=(Purpose.SPEND_BUDGETS,),
+            ),
         ),
         skipped={**choice.skipped, **others_first, **postponed},
         failure=choice.failure,

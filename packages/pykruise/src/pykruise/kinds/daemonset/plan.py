@@ -38,7 +38,7 @@ from pykruise.kube.documents import Document
 from pykruise.plans.config_content import make_config_notes
 from pykruise.plans.ownership import adopter_of, plan_adoption, release_pods
 from pykruise.plans.phases import PlanPhase, skip
-from pykruise.plans.pod_writes import stage_of, write_phases
+from pykruise.plans.pod_writes import stage_of, write_phases, write_pod_phases
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.warning_events import make_warning_notes
 from pykruise.plans.workload_frame import (
@@ -107,8 +107,12 @@ def _plan_phases(snapshot: ReadableDaemonSet, unrecorded: RevisionView | None) -
             *before,
             *plan_pre_download(ws),
             # The refresh phase is first, so that started updates are completed before further updates begin.
-            *write_phases(refresh, manage, update),
-            *stage_of(Purpose.TIDY_UP, clean_up_revisions(ws.snapshot, ws.spec, revisions, ws.snapshot.pods)),
+            *write_pod_phases(refresh, manage, update, prepared=before),
+            *stage_of(
+                Purpose.TIDY_UP,
+                clean_up_revisions(ws.snapshot, ws.spec, revisions, ws.snapshot.pods),
+                regardless=True,
+            ),
         ),
         status=build_changed_status(
             snapshot.daemonset, status, zeros=() if ws.limits.desired else ("numberAvailable",)

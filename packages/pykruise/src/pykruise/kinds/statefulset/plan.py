@@ -39,7 +39,7 @@ from pykruise.plans.failed_resizes import drop_other_causes
 from pykruise.plans.ownership import adopter_of, plan_adoption, plan_revisions, release_pods
 from pykruise.plans.phases import PlanPhase
 from pykruise.plans.pod_groups import drop_groups, keep_groups, list_used_names, look_again
-from pykruise.plans.pod_writes import stage_of, write_phases
+from pykruise.plans.pod_writes import stage_of, write_phases, write_pod_phases
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.warning_events import make_warning_notes
 from pykruise.plans.workload_frame import (
@@ -179,19 +179,27 @@ def _join_phases(
         failure=failure,
         waiting=waiting,
     )
+    prepared = (
+        *plan_adoption(
+            adopter_of(statefulset, ADVANCED_STATEFUL_SETS), snapshot.orphans, snapshot.orphaned_revisions
+        ),
+        *write_phases(release_pods(mismatched, owner_uid=statefulset.uid, because=_NOT_ITS_OWN)),
+        *plan_revisions(choice, statefulset, unrecorded=unrecorded),
+    )
+    grouped = _keep_groups(ws, gang, scale.phase)
     return Plan(
         stages=(
-            *plan_adoption(
-                adopter_of(statefulset, ADVANCED_STATEFUL_SETS), snapshot.orphans, snapshot.orphaned_revisions
-            ),
-            *write_phases(release_pods(mismatched, owner_uid=statefulset.uid, because=_NOT_ITS_OWN)),
-            *plan_revisions(choice, statefulset, unrecorded=unrecorded),
+            *prepared,
             *plan_pre_download(ws, differences),
-            *_keep_groups(ws, gang, scale.phase),
+            *grouped,
             # Phases that bring pods into service come first, so that running updates are completed before further
             # updates start.
-            *write_phases(refresh, scale.phase, update),
-            *stage_of(Purpose.TIDY_UP, [*_truncate_history(ws), *_drop_groups(ws, gang, scale.phase)]),
+            *write_pod_phases(refresh, scale.phase, update, prepared=(*prepared, *grouped)),
+            *stage_of(
+                Purpose.TIDY_UP,
+                [*_truncate_history(ws), *_drop_groups(ws, gang, scale.phase)],
+                regardless=True,
+            ),
         ),
         status=build_changed_status(
             statefulset, status, zeros=() if ws.slots else ("updatedAvailableReplicas",)

@@ -38,7 +38,7 @@ class UpdateSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Changes of a pod. Images, environments and resources are keyed by container name; resources also by WHOLE_POD."""
 
     revision: str = ""
-    """Target revision, written as in the pod's state annotation and revision label."""
+    """Target revision, written as in the pod's state annotation. Its label may contain only the hash."""
     images: Mapping[str, str] = {}
     ref_metadata: Mapping[str, RefMetadata] = {}
     resources: Mapping[str, ResourceChange] = {}
