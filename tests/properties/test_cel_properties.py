@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykruise.kube.values.cel import ALWAYS, NEVER, Meant, any_of, build_selection, join_terms
+from pykruise.kube.values.cel import ALWAYS, NEVER, LabelSelection, any_of, build_selection, join_terms
 from pykruise.kube.values.selectors import Requirement, Selector, SelectorOperator
 
 KEYS = st.sampled_from(["app", "example.com/tier", "a-b"])
@@ -24,7 +24,7 @@ REQUIREMENTS = st.one_of(
     st.builds(Requirement, KEYS, st.sampled_from((SelectorOperator.EXISTS, SelectorOperator.DOES_NOT_EXIST))),
 )
 SELECTORS = st.builds(Selector, st.lists(REQUIREMENTS, max_size=3).map(tuple), selects_nothing=st.booleans())
-MEANT = st.builds(Meant, selector=SELECTORS, namespaces=st.lists(PLACES, max_size=2).map(tuple))
+MEANT = st.builds(LabelSelection, selector=SELECTORS, namespaces=st.lists(PLACES, max_size=2).map(tuple))
 LABELS = st.none() | st.dictionaries(KEYS, VALUES)
 
 
@@ -42,7 +42,7 @@ def holds(expression: str, labels: dict[str, str] | None, namespace: str = "shop
 
 @given(st.lists(MEANT, max_size=4), LABELS, PLACES)
 def test_an_object_matches_when_one_of_the_interests_selects_it(
-    interests: list[Meant], labels: dict[str, str] | None, namespace: str
+    interests: list[LabelSelection], labels: dict[str, str] | None, namespace: str
 ) -> None:
     expression = build_selection({"SidecarSet": interests}, "SidecarSet")
     expected = any(
@@ -54,7 +54,9 @@ def test_an_object_matches_when_one_of_the_interests_selects_it(
 
 
 @given(st.lists(MEANT, max_size=4), st.randoms())
-def test_the_selection_text_does_not_depend_on_the_order_of_objects(interests: list[Meant], rng) -> None:  # type: ignore[no-untyped-def]
+def test_the_selection_text_does_not_depend_on_the_order_of_objects(
+    interests: list[LabelSelection], rng
+) -> None:  # type: ignore[no-untyped-def]
     shuffled = [*interests, *interests[:1]]
     rng.shuffle(shuffled)
     assert build_selection({"K": shuffled}, "K") == build_selection({"K": interests}, "K")

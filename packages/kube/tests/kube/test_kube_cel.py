@@ -5,7 +5,7 @@ from pykruise.kube.values.cel import (
     MOST_NAMESPACES,
     MOST_TERMS,
     NEVER,
-    Meant,
+    LabelSelection,
     build_selection,
     join_terms,
 )
@@ -22,37 +22,42 @@ WEB = parse_selector({"matchLabels": {"app": "web"}})
 HAS_WEB = 'has(object.metadata.labels) && "app" in object.metadata.labels && object.metadata.labels["app"] in ["web"]'
 
 
-def meant(*meants: Meant) -> str:
+def meant(*meants: LabelSelection) -> str:
     return build_selection({"K": meants}, "K")
 
 
 def test_no_interests_select_nothing_and_unknown_interests_select_everything() -> None:
     assert meant() == NEVER
-    assert meant(Meant(selector=NOTHING)) == NEVER
+    assert meant(LabelSelection(selector=NOTHING)) == NEVER
     assert build_selection({}, "K") == ALWAYS
 
 
 def test_an_expression_is_readable() -> None:
-    assert meant(Meant(selector=WEB)) == HAS_WEB
+    assert meant(LabelSelection(selector=WEB)) == HAS_WEB
     assert (
-        meant(Meant(selector=WEB, namespaces=("b", "a")))
+        meant(LabelSelection(selector=WEB, namespaces=("b", "a")))
         == f'(request.namespace in ["a", "b"]) && ({HAS_WEB})'
     )
 
 
 def test_namespaces_of_the_same_selector_are_one_list() -> None:
-    item, other = Meant(selector=EVERYTHING, namespaces=("a",)), Meant(selector=EVERYTHING, namespaces=("b",))
+    item, other = (
+        LabelSelection(selector=EVERYTHING, namespaces=("a",)),
+        LabelSelection(selector=EVERYTHING, namespaces=("b",)),
+    )
     assert meant(item, other) == 'request.namespace in ["a", "b"]'
-    assert meant(item, other, Meant(selector=EVERYTHING)) == ALWAYS
+    assert meant(item, other, LabelSelection(selector=EVERYTHING)) == ALWAYS
 
 
 def test_a_selection_too_long_to_express_selects_everything() -> None:
     def labelled(count: int) -> str:
-        return meant(*(Meant(selector=parse_selector({"matchLabels": {"n": str(n)}})) for n in range(count)))
+        return meant(
+            *(LabelSelection(selector=parse_selector({"matchLabels": {"n": str(n)}})) for n in range(count))
+        )
 
     assert labelled(MOST_TERMS) != ALWAYS
     assert labelled(MOST_TERMS + 1) == ALWAYS
-    many = Meant(selector=WEB, namespaces=tuple(f"n{n}" for n in range(MOST_NAMESPACES + 1)))
+    many = LabelSelection(selector=WEB, namespaces=tuple(f"n{n}" for n in range(MOST_NAMESPACES + 1)))
     assert meant(many) == HAS_WEB
 
 
@@ -60,9 +65,14 @@ def test_an_invalid_label_cannot_break_the_expression() -> None:
     """No stored object has such a label. An expression that cannot be read would block every pod."""
     for broken in ('x" || true || "', "ü", "-"):
         for operator in (SelectorOperator.IN, SelectorOperator.NOT_IN):
-            assert meant(Meant(selector=Selector((Requirement("app", operator, (broken,)),)))) == ALWAYS
-        assert meant(Meant(selector=Selector((Requirement(broken, SelectorOperator.EXISTS),)))) == ALWAYS
-    assert meant(Meant(selector=EVERYTHING, namespaces=('"',))) == ALWAYS
+            assert (
+                meant(LabelSelection(selector=Selector((Requirement("app", operator, (broken,)),)))) == ALWAYS
+            )
+        assert (
+            meant(LabelSelection(selector=Selector((Requirement(broken, SelectorOperator.EXISTS),))))
+            == ALWAYS
+        )
+    assert meant(LabelSelection(selector=EVERYTHING, namespaces=('"',))) == ALWAYS
 
 
 def test_join_terms_drops_an_always_true_term() -> None:

@@ -13,7 +13,7 @@ from pykruise.kube.admission import AdmissionRequest, MatchCondition
 from pykruise.kube.documents import Document, annotations_of, deep_copy
 from pykruise.kube.errors import DISRUPTION_BUDGET, REMEDY, ErrorStatus
 from pykruise.kube.ids import Key
-from pykruise.kube.values.cel import Meant
+from pykruise.kube.values.cel import LabelSelection
 from pykruise.kube.values.selectors import EVERYTHING
 from pykruise.plans.pod_steps import StepError
 from pykruise.pods.view import keys
@@ -448,7 +448,7 @@ async def test_the_oldest_budget_gets_the_pod_and_after_it_the_first_by_name() -
 
 def is_asked(asked: AdmissionRequest, *, namespaces: list[str], gates: Gates = BOTH_GATES) -> bool:
     """Return whether the match conditions let the request through, given budgets in these namespaces."""
-    meant = [Meant(selector=EVERYTHING, namespaces=(namespace,)) for namespace in namespaces]
+    meant = [LabelSelection(selector=EVERYTHING, namespaces=(namespace,)) for namespace in namespaces]
     conditions = condition_of(chain_of(gates).judging, {"PodUnavailableBudget": meant, "WorkloadSpread": []})
     assert [type(condition) for condition in conditions] == [MatchCondition]
     assert conditions[0].name == CONDITION

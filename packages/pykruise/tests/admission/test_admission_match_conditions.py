@@ -39,7 +39,7 @@ from pykruise.kube.clock import read_system_clock
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import ApiError, ConflictError, ErrorStatus
 from pykruise.kube.resources import Resource
-from pykruise.kube.values.cel import Interests, Meant
+from pykruise.kube.values.cel import Interests, LabelSelection
 from pykruise.kube.values.selectors import parse_selector
 from pykruise.kube.webhooks.reviews import index_rules_by_path
 from pykruise.plans.pod_steps import PodSelection, Webhook
@@ -58,8 +58,8 @@ CRDS = [
 ]
 
 
-def meant(app: str) -> Meant:
-    return Meant(selector=parse_selector({"matchLabels": {"app": app}}))
+def meant(app: str) -> LabelSelection:
+    return LabelSelection(selector=parse_selector({"matchLabels": {"app": app}}))
 
 
 class World:
@@ -67,7 +67,7 @@ class World:
 
     def __init__(self, client: Client) -> None:
         self.client = client
-        self.sets: dict[str, Meant] = {}
+        self.sets: dict[str, LabelSelection] = {}
 
     def interests(self) -> Interests:
         return {"SidecarSet": list(self.sets.values()), "WorkloadSpread": (), "PodUnavailableBudget": ()}
@@ -400,7 +400,7 @@ async def test_no_pod_misses_a_sidecarset_in_any_order_of_reviews_and_narrowing(
     rng = random.Random(seed)
     async with world() as it:
         past: list[tuple[float, Interests]] = [(0.0, it.interests())]
-        due: dict[str, Meant] = {}  # reviewed or stored: their pods must be reviewed
+        due: dict[str, LabelSelection] = {}  # reviewed or stored: their pods must be reviewed
 
         def lagging() -> Interests:
             then = now() - rng.uniform(0, 20)

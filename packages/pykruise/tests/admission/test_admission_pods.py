@@ -13,7 +13,7 @@ from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest, 
 from pykruise.kube.documents import Document, deep_copy
 from pykruise.kube.errors import ErrorStatus
 from pykruise.kube.resources import PODS
-from pykruise.kube.values.cel import ALWAYS, Interests, Meant
+from pykruise.kube.values.cel import ALWAYS, Interests, LabelSelection
 from pykruise.kube.values.selectors import EVERYTHING, parse_selector
 from pykruise.plans.pod_steps import PodStep, StepError
 from pykruise.pods.view.owners import OF_KRUISE_WORKLOAD
@@ -368,8 +368,8 @@ def test_api_servers_review_the_pods_that_some_step_selects() -> None:
 def test_api_servers_review_the_pods_that_sidecarsets_and_workloadspreads_select() -> None:
     # given
     [without_interests] = asked_about(NO_INTERESTS)
-    web = Meant(selector=parse_selector({"matchLabels": {"app": "web"}}))
-    shop = Meant(selector=EVERYTHING, namespaces=("shop",))
+    web = LabelSelection(selector=parse_selector({"matchLabels": {"app": "web"}}))
+    shop = LabelSelection(selector=EVERYTHING, namespaces=("shop",))
     # then by the labels of a SidecarSet, and by the namespace of a WorkloadSpread
     [meant] = asked_about({"SidecarSet": [web], "WorkloadSpread": (), "PodUnavailableBudget": ()})
     assert OF_KRUISE_WORKLOAD in meant
@@ -399,7 +399,10 @@ def test_evictions_are_reviewed_in_namespaces_with_workloadspreads_and_for_noted
     assert noted in asked(NO_INTERESTS)
     assert "CREATE" not in asked(NO_INTERESTS)
     shop = asked(
-        {"WorkloadSpread": [Meant(selector=EVERYTHING, namespaces=("shop",))], "PodUnavailableBudget": ()}
+        {
+            "WorkloadSpread": [LabelSelection(selector=EVERYTHING, namespaces=("shop",))],
+            "PodUnavailableBudget": (),
+        }
     )
     assert noted in shop
     assert '(request.namespace in ["shop"]) && (request.operation == "CREATE")' in shop

@@ -32,7 +32,7 @@ from pykruise.kinds import list_conversions
 from pykruise.kube.documents import Document
 from pykruise.kube.patches import apply_json_patch
 from pykruise.kube.schemas.crds import build_webhook_conversion
-from pykruise.kube.values.cel import Interests, Meant
+from pykruise.kube.values.cel import Interests, LabelSelection
 from pykruise.kube.values.selectors import parse_selector
 from pykruise.kube.webhooks.reviews import index_rules_by_path
 
@@ -41,7 +41,7 @@ NOW = 1_700_000_000.0
 ALL = tuple(rule for rule in build_reviewers() if rule.path in ("/mutate-pod", "/validate-pod"))
 NONE: Interests = {"SidecarSet": (), "WorkloadSpread": (), "PodUnavailableBudget": ()}
 WEB: Interests = {
-    "SidecarSet": [Meant(selector=parse_selector({"matchLabels": {"app": "web"}}))],
+    "SidecarSet": [LabelSelection(selector=parse_selector({"matchLabels": {"app": "web"}}))],
     "WorkloadSpread": (),
     "PodUnavailableBudget": (),
 }

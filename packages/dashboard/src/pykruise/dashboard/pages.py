@@ -152,7 +152,7 @@ class LivePages:
         if page in lists:
             return Opened(lists[page], lambda: None, feeds.is_read)
         if page == "workload":
-            resource, key = self._find_meant(query)
+            resource, key = self._find_target(query)
             return self._share(resource, key, _WorkloadPage)
         if page == "node":
             name = query.get("name", "")
@@ -171,7 +171,7 @@ class LivePages:
 
     async def plan(self, asked: Mapping[str, Any], session: DashboardSession) -> Mapping[str, Any]:
         """See server.Pages."""
-        resource, key = self._find_meant(asked)
+        resource, key = self._find_target(asked)
         kind = find_explained_kind(resource)
         if kind is None:
             raise CommandError(f"plan does not support the kind {resource.kind} of group {resource.group}")
@@ -195,7 +195,7 @@ class LivePages:
 
     async def list_rights(self, asked: Mapping[str, Any], session: DashboardSession) -> Mapping[str, Any]:
         """See server.Pages."""
-        resource, key = self._find_meant(asked)
+        resource, key = self._find_target(asked)
         document = decode(await session.client.get(resource, key.namespace, key.name))
         return {"may": await may_do(session.client, resource, document)}
 
@@ -242,7 +242,7 @@ class LivePages:
         """Return the object and the command that a browser requests. Raises CommandError, KubeError."""
         if not self._has_actions:
             raise CommandError("this dashboard is read-only; start it with --actions to enable actions")
-        resource, key = self._find_meant(asked)
+        resource, key = self._find_target(asked)
         document = decode(await session.client.get(resource, key.namespace, key.name))
         action = next(
             (item for item in actions_of(resource, document) if item.id == asked.get("action")), None
@@ -252,7 +252,7 @@ class LivePages:
             raise CommandError("this object does not offer this action now; load the page again")
         return resource, document, argv_of(action, values)
 
-    def _find_meant(self, asked: Mapping[str, Any]) -> tuple[Resource, Key]:
+    def _find_target(self, asked: Mapping[str, Any]) -> tuple[Resource, Key]:
         """Return the object that a browser names. Raises CommandError."""
         resource = self._by_name.get(str(asked.get("kind", "")))
         name, namespace = asked.get("name"), asked.get("namespace", "")

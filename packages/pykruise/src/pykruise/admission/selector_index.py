@@ -15,7 +15,7 @@ from pykruise.kube.cache.cache import Change
 from pykruise.kube.client.client import Client
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.resources import Resource
-from pykruise.kube.values.cel import Interests, Meant
+from pykruise.kube.values.cel import Interests, LabelSelection
 from pykruise.plans.pod_steps import PodSelection
 from pykruise.runtime.object_reader import CachedObjects
 
@@ -53,7 +53,7 @@ class SelectorIndex:
 
     def find_known(self) -> Interests | None:
         """Return the index from caches; None if a cache is not synced yet."""
-        interests: dict[str, Sequence[Meant]] = {}
+        interests: dict[str, Sequence[LabelSelection]] = {}
         for kind in self._kinds:
             views = self._objects[kind.name].find_known()
             if views is None:
@@ -84,7 +84,7 @@ def _on_change(selection: PodSelection, handler: Callable[[], None]) -> Callable
 
 async def list_selectors(client: Client, kinds: Sequence[SelectingKind]) -> Interests:
     """List the objects of each kind from the API server, and return their selectors. Raises KubeError."""
-    interests: dict[str, Sequence[Meant]] = {}
+    interests: dict[str, Sequence[LabelSelection]] = {}
     for kind in kinds:
         project = kind.selection.views.projector()
         interests[kind.resource.kind] = kind.selection.pods(

@@ -26,7 +26,7 @@ from pykruise.kube.documents import Document
 from pykruise.kube.errors import ErrorStatus
 from pykruise.kube.rbac import Right
 from pykruise.kube.resources import Resource
-from pykruise.kube.values.cel import Interests, Meant
+from pykruise.kube.values.cel import Interests, LabelSelection
 from pykruise.kube.values.owners import OwnerReference
 from pykruise.kube.values.selectors import EVERYTHING
 from pykruise.runtime.object_reader import CachedObjects
@@ -237,17 +237,17 @@ class PodOrigins(msgspec.Struct, frozen=True, kw_only=True):
 # ── the declaration ──────────────────────────────────────────────────────────
 
 
-def select_whole_namespaces(objects: Iterable[Any]) -> list[Meant]:
+def select_whole_namespaces(objects: Iterable[Any]) -> list[LabelSelection]:
     """Return the selection of all pods in every namespace that contains at least one of the objects."""
     namespaces = sorted({item.namespace for item in objects})
-    return [Meant(selector=EVERYTHING, namespaces=(namespace,)) for namespace in namespaces]
+    return [LabelSelection(selector=EVERYTHING, namespaces=(namespace,)) for namespace in namespaces]
 
 
 class PodSelection(msgspec.Struct, frozen=True, kw_only=True):
     """Rules by which the stored objects of a kind select the pods that its steps need."""
 
     views: Views[Any]
-    pods: Callable[[Iterable[Any]], list[Meant]] = select_whole_namespaces
+    pods: Callable[[Iterable[Any]], list[LabelSelection]] = select_whole_namespaces
     """Returns the selections of pods, from the views of all objects of the kind."""
     decides: Callable[[Any], Any] = lambda _: True
     """Returns the part of a view on which match conditions depend. They are updated when this part changes. By default

@@ -14,7 +14,7 @@ from pykruise.kinds.persistentpodstate.view import ADVANCED, BUILT_IN, StateView
 from pykruise.kube.documents import Document, encode
 from pykruise.kube.errors import KubeError, UnreachableError
 from pykruise.kube.resources import PODS
-from pykruise.kube.values.cel import ALWAYS, NEVER, Meant
+from pykruise.kube.values.cel import ALWAYS, NEVER, LabelSelection
 from pykruise.kube.values.group_kinds import GroupKind
 from pykruise.kube.values.selectors import EVERYTHING
 from pykruise.plans.pod_steps import StepError
@@ -214,7 +214,7 @@ def test_the_match_condition_covers_named_pods_only_where_states_exist() -> None
     step = StateInjection(step_context(PERSISTENT_POD_STATE, Reader(state())))
     assert (
         step.build_match_condition({})
-        == step.build_match_condition({KIND: [Meant(selector=EVERYTHING)]})
+        == step.build_match_condition({KIND: [LabelSelection(selector=EVERYTHING)]})
         != ALWAYS
     )
     assert "has(object.metadata.name)" in step.build_match_condition({})

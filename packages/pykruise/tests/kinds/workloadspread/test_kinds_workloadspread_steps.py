@@ -8,7 +8,7 @@ from pykruise.kinds.workloadspread.pod_steps import SpreadInjection, SpreadRelea
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kube.documents import Document
 from pykruise.kube.resources import PODS
-from pykruise.kube.values.cel import NEVER, Meant
+from pykruise.kube.values.cel import NEVER, LabelSelection
 from pykruise.kube.values.selectors import EVERYTHING
 from support.reviews import request
 from support.spreads import SpreadServer, placed_in, pod, spread, subset
@@ -77,7 +77,7 @@ async def test_slots_belong_to_the_namespace_of_the_request() -> None:
 
 def test_new_pods_are_reviewed_for_workload_spreads_and_annotated_ones_on_deletion() -> None:
     injection, release = SpreadInjection(None), SpreadRelease(None)
-    everything = {KIND: [Meant(selector=EVERYTHING)]}
+    everything = {KIND: [LabelSelection(selector=EVERYTHING)]}
     assert injection.build_match_condition({}) == injection.build_match_condition(everything)
     assert "o.controller == true" in injection.build_match_condition({})
     assert injection.build_match_condition({KIND: []}) == NEVER

@@ -1,7 +1,7 @@
 """Label selectors in CEL, the language of match conditions, with which an API server decides whether to call a
 webhook.
 
-Selector, namespaces ──▶ Meant ──▶ build_selection() ──▶ text that is true for the selected objects
+Selector, namespaces ──▶ LabelSelection ──▶ build_selection() ──▶ text that is true for the selected objects
 
 Pure. A condition that CEL cannot express is true for every object: a webhook may get unnecessary calls, but misses
 none.
@@ -16,7 +16,7 @@ import msgspec
 from pykruise.kube.pod_rules.names import is_dns1123_label, is_valid_label_key, is_valid_label_value
 from pykruise.kube.values.selectors import Requirement, Selector, SelectorOperator
 
-__all__ = ["ALWAYS", "NEVER", "Interests", "Meant", "any_of", "build_selection", "join_terms"]
+__all__ = ["ALWAYS", "NEVER", "Interests", "LabelSelection", "any_of", "build_selection", "join_terms"]
 
 ALWAYS: Final = "true"
 """Expression that is true for every object."""
@@ -32,8 +32,8 @@ calls that it saves.
 _LABELS: Final = "object.metadata.labels"
 
 
-class Meant(msgspec.Struct, frozen=True, kw_only=True):
-    """The selected objects."""
+class LabelSelection(msgspec.Struct, frozen=True, kw_only=True):
+    """Objects that are selected by their labels and namespaces."""
 
     selector: Selector
     """Selector of labels."""
@@ -41,7 +41,7 @@ class Meant(msgspec.Struct, frozen=True, kw_only=True):
     """Namespaces of the objects; empty: all namespaces."""
 
 
-Interests = Mapping[str, Sequence[Meant]]
+Interests = Mapping[str, Sequence[LabelSelection]]
 """Selected objects by the name of the kind that selects them. A kind without an entry may select every object."""
 
 

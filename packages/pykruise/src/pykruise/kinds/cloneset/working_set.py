@@ -134,8 +134,8 @@ def build_working_set(
 
     occupying = find_occupying(snapshot)
 
-    def having(is_meant: Callable[[Mark], bool]) -> Sequence[PodView]:
-        chosen = {mark for mark in counted if is_meant(mark)}
+    def having(matches_mark: Callable[[Mark], bool]) -> Sequence[PodView]:
+        chosen = {mark for mark in counted if matches_mark(mark)}
         return [pod for pod, mark in zip(pods, marks, strict=True) if mark in chosen] if chosen else ()
 
     unavailable = having(lambda mark: not mark.is_available)

@@ -13,7 +13,7 @@ from pykruise.kube.admission import AdmissionRequest
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import KubeError
 from pykruise.kube.rbac import READ, make_right
-from pykruise.kube.values.cel import Interests, Meant, any_of, build_selection
+from pykruise.kube.values.cel import Interests, LabelSelection, any_of, build_selection
 from pykruise.plans.pod_steps import PodReaders, PodSelection, PodSteps, StepContext, StepError
 from pykruise.plans.views import MARKER_VIEWS
 from pykruise.pods.probes.views import POD_PROBE_MARKERS, MarkerView
@@ -53,9 +53,9 @@ class ProbeInjection:
             raise StepError(f"the PodProbeMarkers of the pod cannot be read: {error}") from error
 
 
-def _list_selections(markers: Iterable[MarkerView]) -> list[Meant]:
+def _list_selections(markers: Iterable[MarkerView]) -> list[LabelSelection]:
     return [
-        Meant(selector=marker.selector, namespaces=(marker.namespace,))
+        LabelSelection(selector=marker.selector, namespaces=(marker.namespace,))
         for marker in markers
         if marker.selector is not None
     ]

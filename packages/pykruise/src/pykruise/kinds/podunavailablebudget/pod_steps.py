@@ -32,7 +32,7 @@ from pykruise.kube.errors import DISRUPTION_BUDGET, REMEDY, Cause, ErrorStatus, 
 from pykruise.kube.ids import Key
 from pykruise.kube.rbac import READ, make_right
 from pykruise.kube.resources import PODS
-from pykruise.kube.values.cel import ALWAYS, Interests, Meant, any_of, build_selection, join_terms
+from pykruise.kube.values.cel import ALWAYS, Interests, LabelSelection, any_of, build_selection, join_terms
 from pykruise.kube.values.group_kinds import GroupKind, group_kind
 from pykruise.kube.values.owners import controller_of
 from pykruise.kube.values.selectors import EVERYTHING
@@ -317,7 +317,9 @@ def _make_places_expression(interests: Interests) -> str:
     kind = POD_UNAVAILABLE_BUDGETS.kind
     if kind not in interests:
         return ALWAYS
-    places = [Meant(selector=EVERYTHING, namespaces=interest.namespaces) for interest in interests[kind]]
+    places = [
+        LabelSelection(selector=EVERYTHING, namespaces=interest.namespaces) for interest in interests[kind]
+    ]
     return build_selection({kind: places}, kind)
 
 
@@ -348,12 +350,12 @@ def _make_status(operation: Operation, message: str, *causes: Cause) -> ErrorSta
     return ErrorStatus(status="Failure", message=message, reason=reason, code=code, details=details)
 
 
-def _select_covered_pods(budgets: Iterable[BudgetView]) -> list[Meant]:
+def _select_covered_pods(budgets: Iterable[BudgetView]) -> list[LabelSelection]:
     """Pods that budgets cover. For a budget with a targetRef these are all pods of the namespace, because the labels of
     the target's pods are unknown.
     """
     return [
-        Meant(
+        LabelSelection(
             selector=budget.selector if budget.target is None else EVERYTHING, namespaces=(budget.namespace,)
         )
         for budget in budgets

@@ -19,7 +19,7 @@ from pykruise.kube.admission import NAMESPACE_NAME_LABEL
 from pykruise.kube.documents import decode
 from pykruise.kube.schemas.typed_documents import read
 from pykruise.kube.schemas.types import LabelSelector
-from pykruise.kube.values.cel import Meant
+from pykruise.kube.values.cel import LabelSelection
 from pykruise.kube.values.selectors import NOTHING, Selector, SelectorError, parse_selector
 from pykruise.pods.template.typed_parts import Parts, fill_parts
 from pykruise.pods.view import keys
@@ -74,9 +74,9 @@ class SidecarSetView(WorkloadView, frozen=True, kw_only=True):
         return strategy is not None and strategy.paused
 
     @property
-    def meant(self) -> Meant:
+    def meant(self) -> LabelSelection:
         """The selected pods, in a form that can be translated to a match condition."""
-        return Meant(selector=self.selector or NOTHING, namespaces=self.named_namespaces)
+        return LabelSelection(selector=self.selector or NOTHING, namespaces=self.named_namespaces)
 
     def selects(self, labels: Mapping[str, str]) -> bool:
         """Whether the selector matches a pod with these labels. The caller must check the pod's namespace."""

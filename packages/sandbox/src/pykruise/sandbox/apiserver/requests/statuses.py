@@ -149,7 +149,7 @@ def make_method_not_allowed() -> Refusal:
     return _make_refusal(405, "MethodNotAllowed", message, StatusDetails())
 
 
-def make_pods_run_on_paper(subresource: str) -> Refusal:
+def make_no_process_refusal(subresource: str) -> Refusal:
     """501: the request needs a process in a container."""
     message = f"pods of this cluster are simulated: {subresource} has no process to connect to"
     return _make_refusal(501, "NotImplemented", message, StatusDetails())

@@ -31,8 +31,8 @@ from pykruise.sandbox.apiserver.requests.statuses import (
     MODIFIED_MEANWHILE,
     make_bad_request,
     make_conflict,
+    make_no_process_refusal,
     make_not_found,
-    make_pods_run_on_paper,
     make_too_many_requests,
     make_unclassified_error,
 )
@@ -50,7 +50,7 @@ async def connect(core: Core, call: Call) -> CallAnswer:
     """Reject `exec`, `attach` and `port-forward`. Raises Refusal: 404 when the pod does not exist, else 501."""
     if core.get(call.entry, call.namespace, call.name) is None:
         raise make_not_found(call.entry.resource, call.name)
-    raise make_pods_run_on_paper(call.subresource)
+    raise make_no_process_refusal(call.subresource)
 
 
 # --- binding ----------------------------------------
