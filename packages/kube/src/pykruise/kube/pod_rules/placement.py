@@ -149,8 +149,9 @@ def _check_pod_term(term: Doc, path: str) -> Causes:
     own, others = term.get("matchLabelKeys") or (), term.get("mismatchLabelKeys") or ()
     for field, keys in (("matchLabelKeys", own), ("mismatchLabelKeys", others)):
         yield from _check_label_keys(keys, term, f"{path}.{field}")
+    excluded = frozenset(others)
     for index, key in enumerate(own):
-        if key in others:
+        if key in excluded:
             detail = "exists in both matchLabelKeys and mismatchLabelKeys"
             yield make_invalid_error(f"{path}.matchLabelKeys[{index}]", key, detail)
     if not term.get("topologyKey"):
