@@ -102,6 +102,33 @@ async def test_a_missing_right_is_one_log_line_and_an_unready_manager(
             assert manager.list_problems() == ()
 
 
+@pytest.mark.parametrize("status", [429, 500, 503])
+async def test_a_manager_is_ready_before_the_api_server_can_convert_stored_objects(status: int) -> None:
+    """The API server reaches the conversion webhook only through a manager that is ready."""
+    async with small_cluster() as place:
+        await install(place)
+        # given CloneSets that are stored in an older version, and no ready manager
+        faulty = FaultyTransport(place.cluster.make_transport(MANAGER))
+        faulty.on(reads("clonesets"), lambda _: Answer(status, message="conversion webhook failed"))
+        async with running(place, transport=faulty) as manager:
+            # then
+            await place.until(lambda: _is_ready(manager), within_s=60.0)
+            # when its conversion webhook responds, the manager works
+            faulty.clear()
+            await place.create(CLONE_SETS, cloneset(replicas=1))
+            await place.until(lambda: _has(place, 1), within_s=60.0)
+
+
+async def test_a_manager_is_not_ready_before_it_can_list_pods() -> None:
+    async with small_cluster() as place:
+        await install(place)
+        faulty = FaultyTransport(place.cluster.make_transport(MANAGER))
+        faulty.on(reads("pods"), lambda _: Answer(500))
+        async with running(place, transport=faulty) as manager:
+            await asyncio.sleep(60.0)
+            assert any("the cache of pods is not filled" in problem for problem in manager.list_problems())
+
+
 async def test_a_right_that_one_controller_lacks_holds_only_that_controller(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -243,6 +270,10 @@ async def test_a_watch_that_stays_down_while_others_are_open_makes_the_manager_u
             await asyncio.sleep(400.0)
             # then
             assert any("the watch of nodes has been down" in problem for problem in manager.list_problems())
+
+
+async def _is_ready(manager: Manager) -> bool:
+    return not manager.list_problems()
 
 
 async def _has(place: Place, count: int, namespace: str = "default") -> bool:

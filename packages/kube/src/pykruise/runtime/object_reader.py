@@ -100,8 +100,12 @@ class CachedObjects(LiveObjects[T]):
         return stats.synced or stats.last_code != _NOT_SERVED
 
     def list_problems(self) -> Sequence[str]:
-        """Reasons why reviews would have to wait."""
-        if not self.is_installed or self.cache.synced:
+        """Reasons why reviews would have to wait.
+
+        An API server that may lack a conversion is no reason: this program may serve the conversion webhook, which the
+        API server reaches only when the program is ready.
+        """
+        if not self.is_installed or self.cache.synced or self.cache.read_stats().may_lack_conversion:
             return ()
         return (f"{self._resource.kind}s are not cached yet",)
 

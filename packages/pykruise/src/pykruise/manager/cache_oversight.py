@@ -4,6 +4,10 @@ Cache.read_stats() ──every few seconds──▶ Oversight ──▶ one log 
 
 Caches retry automatically after every error. A missing CRD or a missing permission is no reason to exit. Such a
 problem is not logged at each try, but when it begins, when the timeout for it has passed, and when it ends.
+
+Objects that are stored in an older version can be listed only after an API server has called the conversion webhook. It
+reaches the webhook only through ready replicas. So a list of Kruise's kinds that the API server cannot convert must not
+make a replica unready: otherwise no replica would be ready after a restart of all replicas.
 """
 
 import asyncio
@@ -13,6 +17,7 @@ from typing import Any, Literal, Never
 
 import msgspec
 
+from pykruise.kinds import GROUPS
 from pykruise.kube.cache.cache import Cache, CacheStats
 from pykruise.kube.resources import Resource
 
@@ -62,7 +67,8 @@ class Oversight:
             stats = cache.read_stats()
             state = _choose_state(stats)
             seen = self._seen.get(resource)
-            if state == "filling" or (not stats.synced and state == "down"):
+            is_convertible = resource.group not in GROUPS or not stats.may_lack_conversion
+            if state == "filling" or (not stats.synced and state == "down" and is_convertible):
                 problems.append(
                     f"the cache of {resource} is not filled yet:"
                     f" {stats.last_error or 'the first list has not finished'}"

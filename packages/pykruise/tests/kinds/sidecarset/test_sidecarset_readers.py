@@ -9,6 +9,7 @@ from pykruise.kinds import crds_of
 from pykruise.kinds.sidecarset.admission_facts import SidecarReader
 from pykruise.kinds.sidecarset.readers import CachedSidecars, LiveSidecars
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
+from pykruise.kube.client.client import Client
 from pykruise.kube.documents import Document
 from pykruise.kube.patches import PatchType
 from pykruise.kube.resources import (
@@ -18,6 +19,7 @@ from pykruise.kube.resources import (
     NAMESPACES,
 )
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
+from support.faults import Answer, FaultyTransport, reads
 from support.sidecarsets import container, sidecarset
 
 LOG = sidecarset("log", container("log"))
@@ -187,6 +189,19 @@ async def test_a_reader_reports_unread_caches_and_its_queries_wait() -> None:
             known = reader.objects.find_known()
             assert known is not None
             assert [each.name for each in known] == ["log"]
+
+
+async def test_sidecarsets_that_the_api_server_cannot_convert_yet_are_no_problem() -> None:
+    """The API server reaches the conversion webhook only through a manager that is ready."""
+    async with cluster() as item:
+        faulty = FaultyTransport(item.client.transport)
+        faulty.on(reads("sidecarsets"), lambda _: Answer(500))
+        reader = CachedSidecars(
+            Client(faulty), namespace="kruise-system", clock=item.clock, rng=random.Random(1)
+        )
+        async with running(reader):
+            assert reader.list_problems() == ()
+            assert not reader.objects.cache.synced
 
 
 async def test_namespaces_alone_do_not_make_it_ready_and_nor_do_sidecarsets() -> None:

@@ -80,6 +80,15 @@ class CacheStats(msgspec.Struct, frozen=True, kw_only=True):
     last_code: int = 0
     """HTTP status with which the server rejected the list or watch (404: not served, 403: no permission); else 0."""
 
+    @property
+    def may_lack_conversion(self) -> bool:
+        """Whether the first list fails perhaps because the API server cannot convert the stored objects.
+
+        The API server converts custom resources with a webhook. While the webhook does not respond, the list fails with
+        500, or with 429 while the API server initializes the resource.
+        """
+        return not self.synced and (self.last_code == 429 or self.last_code >= 500)
+
 
 class Cache(Generic[T]):
     """Cache of one resource. See store.py for its guarantees.

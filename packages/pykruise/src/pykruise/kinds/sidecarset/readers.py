@@ -112,7 +112,7 @@ class CachedSidecars:
 
     def list_problems(self) -> Sequence[str]:
         """Reasons why pods cannot be injected yet."""
-        if not self.objects.is_installed or (self.objects.cache.synced and self._namespaces.synced):
+        if not self.objects.is_installed or (self._namespaces.synced and not self.objects.list_problems()):
             return ()
         return ("SidecarSets and namespaces are not cached yet",)
 
