@@ -32,7 +32,7 @@ from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS, Resource
 from pykruise.plans.purposes import Purpose
 from pykruise.runtime.actions import Create, Delete, Patch
-from pykruise.runtime.execute import Executor, Failure
+from pykruise.runtime.execute import LONGEST_REPEAT_S, Executor, Failure
 from pykruise.runtime.plan import CREATED_NAME, Chain, Note, Plan, Stage, Step
 from pykruise.runtime.reasons import WriteFault
 from pykruise.runtime.refusals import split_remedy
@@ -449,6 +449,35 @@ async def test_a_creation_without_an_answer_is_sent_again_with_the_same_name(sto
     )
     # then
     assert store.log == ["create a"] * 3
+    assert outcome.written == 1
+
+
+async def test_a_write_that_always_takes_too_long_fails_after_a_minute(store: Store) -> None:
+    """For example, because webhooks together need more time than the API server, or than the Lease, permits."""
+    # given
+    store.faults = [(ServerTimeoutError(ErrorStatus(code=504, message="webhook")), False)] * 100
+    begun = asyncio.get_running_loop().time()
+    # when
+    outcome = await executor(store).execute(
+        plan_of(Stage(purpose=Purpose.CREATE_PODS, chains=(creation("a"),)))
+    )
+    # then
+    assert outcome.failure is not None
+    assert isinstance(outcome.failure.error, ServerTimeoutError)
+    assert LONGEST_REPEAT_S <= asyncio.get_running_loop().time() - begun < LONGEST_REPEAT_S + 10
+    assert not store.objects
+
+
+async def test_a_slow_deletion_has_succeeded_when_the_object_terminates(store: Store) -> None:
+    # given an API server that has begun the deletion, and responds to no try in time
+    store.objects[Key("ns", "a")] = pod("a", uid="u-1", deletionTimestamp="2026-01-01T00:00:00Z")
+    store.faults = [(ServerTimeoutError(ErrorStatus(code=504)), False)] * 100
+    # when
+    outcome = await executor(store).execute(
+        plan_of(Stage(purpose=Purpose.DELETE_PODS, chains=(deletion("a"),)))
+    )
+    # then
+    assert outcome.failure is None
     assert outcome.written == 1
 
 

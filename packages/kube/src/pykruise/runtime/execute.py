@@ -62,6 +62,10 @@ longer.
 
 FIRST_REPEAT_S = 0.1
 LAST_REPEAT_S = 5.0
+LONGEST_REPEAT_S = 60.0
+"""Seconds after which a write is no longer repeated if the live object shows that it has not taken effect: the API
+server, or one of its webhooks, would probably never respond in time.
+"""
 
 LONGEST_LABEL = 63
 LONGEST_NAME = 253
@@ -361,9 +365,12 @@ class Executor:
             self._making.discard(made)
 
     async def _write_surely(self, action: Action, priority: int) -> str:
-        """Repeat the write while the result of the last try is unknown."""
+        """Repeat the write while the result of the last try is unknown. After LONGEST_REPEAT_S the live object shows the
+        result.
+        """
         repeat_s = FIRST_REPEAT_S
         uncertain = False
+        ends_at = asyncio.get_running_loop().time() + LONGEST_REPEAT_S
         while True:
             try:
                 await self._write_once(action, priority, uncertain=uncertain)
@@ -376,9 +383,35 @@ class Executor:
                 was_sent = error.sent if isinstance(error, TransportError) else True
                 if not (was_sent or uncertain):
                     raise
+                if asyncio.get_running_loop().time() >= ends_at:
+                    match await self._find_effect(action):
+                        case True:
+                            return action.key.name
+                        case False:
+                            raise
             uncertain = True
             await asyncio.sleep(self._rng.uniform(0.5, 1.0) * repeat_s)
             repeat_s = min(repeat_s * 2, LAST_REPEAT_S)
+
+    async def _find_effect(self, action: Action) -> bool | None:
+        """Return whether the live object shows that the write took effect; None if the API server does not show it.
+
+        A patch counts as not written: the next plan sees the live object.
+        """
+        try:
+            live = await self._look(
+                action.resource, action.key, uid="" if isinstance(action, Create) else action.uid
+            )
+        except _UnknownFateError:
+            return None
+        match action:
+            case Create():
+                return live is not None and _is_our_work(live, action.body)
+            case Delete():
+                meta = (live or {}).get("metadata") or {}
+                return meta.get("uid") != action.uid or "deletionTimestamp" in meta
+            case Patch():
+                return False
 
     async def _write_once(self, action: Action, priority: int, *, uncertain: bool) -> None:
         """Send the write once. `uncertain`: an earlier try may have taken effect, so a rejection of this try proves
