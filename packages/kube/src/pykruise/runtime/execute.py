@@ -365,8 +365,8 @@ class Executor:
             self._making.discard(made)
 
     async def _write_surely(self, action: Action, priority: int) -> str:
-        """Repeat the write while the result of the last try is unknown. After LONGEST_REPEAT_S the live object shows the
-        result.
+        """Repeat the write while the result of the last try is unknown. After LONGEST_REPEAT_S, read the live object to
+        find the result.
         """
         repeat_s = FIRST_REPEAT_S
         uncertain = False
