@@ -20,6 +20,7 @@ from pykruise.kube.program.flags import FlagError
 from pykruise.kube.program.logs import set_up
 from pykruise.manager.flags import Parsed, format_flag_help, parse
 from pykruise.manager.process import run_process
+from pykruise.manager.webhooks import WebhooksNotReadyError
 
 
 def run_manager_command(argv: Sequence[str]) -> int:
@@ -39,7 +40,7 @@ def run_manager_command(argv: Sequence[str]) -> int:
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(run_manager(parsed))
-    except (CommandError, KubeError, OSError) as error:
+    except (CommandError, KubeError, OSError, WebhooksNotReadyError) as error:
         if parsed.settings.log.format == "json":
             logging.getLogger("pykruise").critical(format_one_line(error))
         else:

@@ -53,10 +53,13 @@ async def run_beside_servers(work: Coroutine[None, None, None], servers: Sequenc
             for server in servers:
                 await server.stop()
     except BaseExceptionGroup as group:
-        # An error with a single cause is easier to read without its group.
-        if len(group.exceptions) == 1:
-            raise group.exceptions[0] from None
-        raise
+        # An error with a single cause is easier to read without its groups.
+        cause: BaseException = group
+        while isinstance(cause, BaseExceptionGroup) and len(cause.exceptions) == 1:
+            cause = cause.exceptions[0]
+        if cause is group:
+            raise
+        raise cause from None
 
 
 def stop_on_signals(stop: Callable[[], None]) -> None:
