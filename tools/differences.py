@@ -980,6 +980,12 @@ _UNITED_DEPLOYMENT: Final = _differences_of(
         "manifests of released versions keep their meaning",
     ),
     (
+        "up to 1.8, the field `unschedulableDuration` has the name `unschedulableLastSeconds`; 1.9 has no field of "
+        "this name",
+        "v1alpha1 has both names",
+        "objects and manifests of released versions keep their meaning",
+    ),
+    (
         "pods are not watched",
         "the UnitedDeployment is reconciled immediately when a pod cannot be scheduled, becomes ready or is "
         "deleted",

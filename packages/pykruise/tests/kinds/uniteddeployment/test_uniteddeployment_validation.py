@@ -348,7 +348,7 @@ def flaws(document: Document) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("first", "adaptive", "found"),
+    ("first", "adaptive", "expected"),
     [
         ({}, {}, []),
         ({"replicas": "x"}, {}, [f"{SUBSETS}[0].replicas"]),
@@ -357,13 +357,13 @@ def flaws(document: Document) -> list[str]:
     ],
 )
 def test_stored_numbers_with_the_adaptive_strategy_stop_nothing_if_they_divide_the_pods(
-    first: Document, adaptive: Document, found: list[str]
+    first: Document, adaptive: Document, expected: list[str]
 ) -> None:
     strategy = {"type": "Adaptive", "adaptive": adaptive}
     topology = {"subsets": [subset(**first), subset("b", replicas=2)], "scheduleStrategy": strategy}
     document = united(topology=topology)
     assert f"{SUBSETS}[1].replicas" in fields(document)
-    assert flaws(document) == found
+    assert flaws(document) == expected
 
 
 def test_a_stored_update_strategy_of_another_type_stops_nothing() -> None:
