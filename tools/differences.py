@@ -1147,6 +1147,13 @@ _EPHEMERAL_JOB: Final = _differences_of(
         "users must not get more permissions through the manager (privilege escalation)",
     ),
     (
+        "the released charts do not register the webhook: a job can omit `imagePullPolicy` and "
+        "`terminationMessagePolicy`, because the API server sets them in the pods",
+        "the chart registers the webhook, as OpenKruise's manifests without Helm do, and it rejects new jobs without "
+        "these two fields",
+        "the errors of containers are reported before pods are changed",
+    ),
+    (
         "when some pods succeeded and others failed, the phase is `Unknown` forever",
         "it is `Failed` once all have ended",
         "every job ends",
