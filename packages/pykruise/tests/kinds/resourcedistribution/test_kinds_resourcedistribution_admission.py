@@ -246,7 +246,7 @@ def test_an_invalid_resource_is_not_sent_to_the_api_server_for_a_dry_run() -> No
     assert trial.docs == [SECRET]
 
 
-def test_what_did_not_change_is_not_checked_again() -> None:
+def test_an_unchanged_spec_or_resource_is_not_checked_again() -> None:
     trial = Asked(UnreachableError("no API server"))
     stored = distribution({**SECRET, "kind": "Pod"}, includedNamespaces=named("A_b"))
     assert len(errors(stored)) == 2
