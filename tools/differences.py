@@ -980,6 +980,12 @@ _UNITED_DEPLOYMENT: Final = _differences_of(
         "manifests of released versions keep their meaning",
     ),
     (
+        "up to 1.8, the field `unschedulableDuration` has the name `unschedulableLastSeconds`; 1.9 has no field of "
+        "this name",
+        "v1alpha1 has both names",
+        "objects and manifests of released versions keep their meaning",
+    ),
+    (
         "pods are not watched",
         "the UnitedDeployment is reconciled immediately when a pod cannot be scheduled, becomes ready or is "
         "deleted",
@@ -1139,6 +1145,13 @@ _EPHEMERAL_JOB: Final = _differences_of(
         "the namespaced roles of Kubernetes do not contain this permission: an administrator binds the ClusterRole "
         "`kruise-ephemeraljobs-editor`",
         "users must not get more permissions through the manager (privilege escalation)",
+    ),
+    (
+        "the released charts do not register the webhook: a job can omit `imagePullPolicy` and "
+        "`terminationMessagePolicy`, because the API server sets them in the pods",
+        "the chart registers the webhook, as OpenKruise's manifests without Helm do, and it rejects new jobs without "
+        "these two fields",
+        "the errors of containers are reported before pods are changed",
     ),
     (
         "when some pods succeeded and others failed, the phase is `Unknown` forever",

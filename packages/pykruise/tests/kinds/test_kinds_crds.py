@@ -54,7 +54,10 @@ MORE_FIELDS: Mapping[tuple[str, str], Mapping[str, str]] = {
             "scatterStrategy",
         )
     }
-    | {f"{_REUSE}.disablePVCReuse": "released versions have it, and reuse claims where it is absent"},
+    | {
+        f"{_REUSE}.disablePVCReuse": "released versions have it, and reuse claims where it is absent",
+        "spec.topology.scheduleStrategy.adaptive.unschedulableLastSeconds": "released versions have it",
+    },
     **{
         ("workloadspreads.apps.kruise.io", version): {"status.spread": "the column that shows where pods are"}
         for version in ("v1alpha1", "v1beta1")

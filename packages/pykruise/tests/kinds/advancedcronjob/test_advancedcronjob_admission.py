@@ -472,6 +472,13 @@ def test_removing_the_template_or_adding_an_unknown_field_is_refused() -> None:
         ({"images": None}, "images"),
         ({"images": ["a", "a"]}, "images"),
         ({"images": ["Not An Image"]}, "images"),
+        ({"images": [f"nginx@sha256:{'0' * 40}"]}, "images"),
+        ({"images": ["0" * 64]}, "images"),
+        ({"parallelism": "10%"}, "parallelism"),
+        (
+            {"completionPolicy": {"type": "Always", "activeDeadlineSeconds": 300}, "pullPolicy": None},
+            "completionPolicy.activeDeadlineSeconds",
+        ),
         ({"images": [f"a{n}" for n in range(256)]}, "images"),
         ({"completionPolicy": {"type": "Never"}}, "completionPolicy.type"),
         (
@@ -511,7 +518,7 @@ def test_an_image_list_pull_template_is_validated(spec: dict[str, Any], field: s
         {"completionPolicy": {"activeDeadlineSeconds": 5}, "pullPolicy": {"timeoutSeconds": 5}},
         {"completionPolicy": {"activeDeadlineSeconds": 6}, "pullPolicy": {"timeoutSeconds": 5}},
         {"completionPolicy": {"activeDeadlineSeconds": None}, "pullPolicy": {"timeoutSeconds": 5}},
-        {"completionPolicy": {"activeDeadlineSeconds": 5}, "pullPolicy": None},
+        {"completionPolicy": {"activeDeadlineSeconds": 600}, "pullPolicy": None},
     ],
 )
 def test_a_list_of_pulls_within_its_rules_is_admitted(spec: dict[str, Any]) -> None:
@@ -523,13 +530,22 @@ def test_a_list_of_pulls_within_its_rules_is_admitted(spec: dict[str, Any]) -> N
 
 @pytest.mark.parametrize(
     "image",
-    ["nginx", "nginx:1.27", "registry.example:5000/a/b:c", f"a/b@sha256:{'0' * 64}", "ghcr.io/x/y_z:1"],
+    ["nginx", "nginx:1.27", "registry.example:5000/a/b:c", f"a/b@sha256:{'0' * 64}", "[::1]:5000/a:1"],
 )
 def test_image_references_are_known(image: str) -> None:
     given = cron(PULLS)
     given["spec"]["template"][PULLS]["spec"]["images"] = [image]
 
     assert fields(given) == []
+
+
+def test_a_stored_template_of_pulls_whose_jobs_are_rejected_does_not_block_another_schedule() -> None:
+    stored = cron(PULLS)
+    stored["spec"]["template"][PULLS]["spec"]["parallelism"] = "10%"
+    stored = mutated(stored)
+    changed = copy.deepcopy(stored)
+    changed["spec"]["schedule"] = "0 3 * * *"
+    assert fields(changed, stored) == []
 
 
 def with_policy(**policy: Any) -> dict[str, Any]:

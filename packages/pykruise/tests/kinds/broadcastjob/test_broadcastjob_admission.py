@@ -202,6 +202,7 @@ def test_the_controllers_labels_are_its_own_case_4(label: str) -> None:
 @pytest.mark.parametrize("name", ["a.b", "a" * 64])
 def test_a_name_is_a_label_value_without_dots_case_5(name: str) -> None:
     assert fields(job(name)) == ["metadata.name"]
+    assert fields(job(name, parallelism=2), job(name)) == []
 
 
 @pytest.mark.parametrize(

@@ -171,6 +171,20 @@ async def test_a_deadline_that_can_only_be_missed_is_refused(
     assert result == [(field, f"Invalid value: {deadline_s}: {problem}") for problem in problems]
 
 
+async def test_a_stored_type_and_deadline_do_not_block_other_changes() -> None:
+    """Clients of v1beta1 can store such seconds."""
+    stored = flat("Recreate", progressDeadlineSeconds=5, minReadySeconds=10)
+    assert [cause.field for cause in await causes(stored)] == [
+        "spec.updateStrategy.type",
+        "spec.progressDeadlineSeconds",
+    ]
+    scaled = copy.deepcopy(stored)
+    scaled["spec"]["replicas"] = 7
+    assert await causes(scaled, old=stored) == []
+    scaled["spec"]["minReadySeconds"] = 8
+    assert [cause.field for cause in await causes(scaled, old=stored)] == ["spec.progressDeadlineSeconds"]
+
+
 # Section 5.2: InPlaceOnly
 
 

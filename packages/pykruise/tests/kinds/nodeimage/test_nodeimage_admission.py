@@ -17,9 +17,12 @@ def document(**images: Any) -> dict[str, Any]:
     return {"metadata": {"name": "n1"}, "spec": {"images": images}}
 
 
-async def problems(doc: dict[str, Any]) -> list[str]:
+async def problems(doc: dict[str, Any], old: dict[str, Any] | None = None) -> list[str]:
     """Fields that are refused."""
-    request = AdmissionRequest(uid="1", operation="CREATE", resource=NODE_IMAGES, name="n1", object=doc)
+    operation = "CREATE" if old is None else "UPDATE"
+    request = AdmissionRequest(
+        uid="1", operation=operation, resource=NODE_IMAGES, name="n1", object=doc, old_object=old
+    )
     refusal = (await validate_nodeimage(request)).refusal
     if refusal is None:
         return []
@@ -86,6 +89,13 @@ def test_malformed_entries_are_left_for_the_schema_to_refuse(images: object) -> 
 async def test_required_fields_of_an_entry_are_reported(change: dict[str, Any], field: str) -> None:
     """images case 8"""
     assert await problems(document(nginx={"tags": [{**TAG, **change}]})) == [field]
+
+
+async def test_an_unchanged_spec_is_not_checked_again() -> None:
+    stored = document(nginx={"tags": [{**TAG, "version": -1}]})
+    labelled = {**stored, "metadata": {"name": "n1", "labels": {"pool": "a"}}}
+    assert await problems(labelled, stored) == []
+    assert await problems(stored, document()) == ["spec.images[nginx].tags[0].version"]
 
 
 async def test_a_node_has_256_images_at_most() -> None:

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from pykruise.kinds.podprobemarker.kind import KIND
 from pykruise.kinds.podprobemarker.validation import errors_of
 from pykruise.pods.probes.views import read_marker_spec
 from support.probe_objects import EXEC, probe
@@ -161,3 +162,17 @@ def test_a_stored_invalid_marker_is_not_validated_again() -> None:
 def test_the_selector_cannot_be_changed() -> None:
     """containers case 53"""
     assert errors(probe(), old={"matchLabels": {"app": "other"}}) == [("spec.selector", "Invalid")]
+
+
+def test_only_a_stored_host_of_a_tcp_probe_is_used() -> None:
+    """containers case 54"""
+    tcp = probe(on={"tcpSocket": {"port": 80, "host": "a.io"}})
+    http = probe("b", on={"httpGet": {"path": "/", "port": 80, "host": "a.io"}}, podConditionType="b")
+    rejected = [
+        ("spec.probes[0].probe.tcpSocket.host", "Invalid"),
+        ("spec.probes[1].probe.httpGet.host", "Invalid"),
+    ]
+    assert errors(tcp, http) == rejected
+    spec, _ = read_marker_spec({"selector": SELECTOR, "probes": [tcp, http]})
+    assert KIND.stored is not None
+    assert [flaw.field for flaw in KIND.stored.flaws_of(spec)] == ["spec.probes[1].probe.httpGet.host"]

@@ -246,6 +246,19 @@ def test_an_invalid_resource_is_not_sent_to_the_api_server_for_a_dry_run() -> No
     assert trial.docs == [SECRET]
 
 
+def test_an_unchanged_spec_or_resource_is_not_checked_again() -> None:
+    trial = Asked(UnreachableError("no API server"))
+    stored = distribution({**SECRET, "kind": "Pod"}, includedNamespaces=named("A_b"))
+    assert len(errors(stored)) == 2
+    labelled = {**stored, "metadata": {**stored["metadata"], "labels": {"team": "a"}}}
+    assert errors(labelled, old=stored, trial=trial) == []
+    assert errors(distribution(includedNamespaces=named("shop")), old=distribution(), trial=trial) == []
+    assert trial.docs == []
+    changed = {**SECRET, "data": {"password": "bmV3"}}
+    assert len(errors(distribution(changed), old=distribution(), trial=trial)) == 1
+    assert trial.docs == [changed]
+
+
 async def test_a_terminating_distribution_is_allowed_without_a_dry_run() -> None:
     doc = distribution()
     doc["metadata"]["deletionTimestamp"] = "2026-01-31T12:00:00Z"

@@ -128,6 +128,15 @@ def test_a_canary_that_was_switched_off_can_be_switched_on_again(named: str, exp
     assert errors(trial, base, old=off) == expected
 
 
+def test_an_unchanged_canary_outlives_its_base() -> None:
+    trial = canary("trial", container("log"), base="base")
+    labelled = canary("trial", container("log"), base="base")
+    labelled["metadata"]["labels"] = {"team": "a"}
+    assert errors(labelled, old=trial) == []
+    changed = canary("trial", container("log", image="log:2"), base="base")
+    assert errors(changed, old=trial) == [("Invalid", "metadata")]
+
+
 def test_a_canarys_base_cannot_be_changed() -> None:
     """sidecarset case 25"""
     bases = [sidecarset(name, container("log")) for name in ("one", "two")]

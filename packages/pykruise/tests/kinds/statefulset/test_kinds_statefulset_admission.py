@@ -251,6 +251,12 @@ def test_the_name_is_a_host_name(name: str, accepted: bool) -> None:
     assert fields(doc) == ([] if accepted else ["metadata.name"])
 
 
+def test_the_name_of_a_stored_statefulset_is_not_checked_again() -> None:
+    doc = document()
+    doc["metadata"]["name"] = "web.x"
+    assert fields(doc, old=doc) == []
+
+
 def test_a_name_may_be_left_to_the_api_server() -> None:
     doc = document()
     doc["metadata"] = {"generateName": "web-"}

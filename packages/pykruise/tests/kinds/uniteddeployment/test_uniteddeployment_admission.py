@@ -83,6 +83,30 @@ def test_missing_fields_get_defaults() -> None:
     assert "scheduleStrategy" not in spec["topology"]
 
 
+def sized_by_subsets(*replicas: int | None, **spec: Any) -> Document:
+    """A UnitedDeployment without replicas, whose subsets have these replicas."""
+    subsets = [subset(name, replicas=size) for name, size in zip("abc", replicas, strict=False)]
+    return united(*subsets, **spec)
+
+
+def test_stored_subsets_keep_their_sum_when_something_else_changes() -> None:
+    stored = sized_by_subsets(2, 3)
+    assert fields(stored) == [SUBSETS] * 2, "a new object gets the default"
+    labelled = {**stored, "metadata": {**stored["metadata"], "labels": {"team": "a"}}}
+    assert fields(labelled, stored) == []
+    assert "replicas" not in mutated(labelled, stored)["spec"]
+    scaled = sized_by_subsets(2, 4, revisionHistoryLimit=5)
+    assert fields(scaled, stored) == []
+    assert "replicas" not in mutated(scaled, stored)["spec"]
+
+
+def test_replicas_are_not_left_to_subsets_without_replicas() -> None:
+    stored = sized_by_subsets(2, 3)
+    assert mutated(sized_by_subsets(2, None), stored)["spec"]["replicas"] == 1
+    before = changed(stored, lambda spec: spec.update(replicas=5))
+    assert mutated(stored, before)["spec"]["replicas"] == 1
+
+
 def test_minimums_are_spelled_out_where_there_are_bounds() -> None:
     """uniteddeployment case 2"""
     given = united(subset("a", maxReplicas=4), subset("b"))

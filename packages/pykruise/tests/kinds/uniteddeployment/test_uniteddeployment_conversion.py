@@ -84,3 +84,47 @@ def test_invalid_status_entries_are_converted_unchanged() -> None:
 )
 def test_values_of_other_types_stop_no_conversion(status: Document, values: Document) -> None:
     assert to_new(status=status)["status"] == values
+
+
+def adaptive(**fields: Any) -> Document:
+    return {"topology": {"subsets": [], "scheduleStrategy": {"type": "Adaptive", "adaptive": fields}}}
+
+
+def adaptive_of(doc: Document) -> Document:
+    result: Document = doc["spec"]["topology"]["scheduleStrategy"]["adaptive"]
+    return result
+
+
+def test_the_duration_of_1_8_keeps_its_name_and_its_meaning() -> None:
+    stored = document(OLD, spec=adaptive(rescheduleCriticalSeconds=5, unschedulableLastSeconds=3600))
+    new = convert(stored, NEW, list_conversions())
+    assert adaptive_of(new) == {"rescheduleCriticalSeconds": 5, "unschedulableDuration": 3600}
+    assert convert(new, OLD, list_conversions()) == stored
+    # a client of the new version changes the value
+    adaptive_of(new)["unschedulableDuration"] = 60
+    assert adaptive_of(convert(new, OLD, list_conversions()))["unschedulableLastSeconds"] == 60
+    # and removes it
+    del adaptive_of(new)["unschedulableDuration"]
+    assert adaptive_of(convert(new, OLD, list_conversions())) == {"rescheduleCriticalSeconds": 5}
+
+
+def test_the_new_name_of_the_duration_takes_precedence() -> None:
+    both = document(OLD, spec=adaptive(unschedulableLastSeconds=3600, unschedulableDuration=60))
+    new = convert(both, NEW, list_conversions())
+    assert adaptive_of(new) == {"unschedulableDuration": 60}
+    assert convert(new, OLD, list_conversions()) == both
+
+
+@pytest.mark.parametrize("value", [None, "x", 0])
+def test_a_null_or_a_value_of_another_type_is_no_error_of_the_conversion(value: Any) -> None:
+    stored = document(OLD, spec=adaptive(unschedulableLastSeconds=value, unschedulableDuration=None))
+    new = convert(stored, NEW, list_conversions())
+    assert adaptive_of(new)["unschedulableDuration"] == value
+    assert adaptive_of(convert(new, OLD, list_conversions())).get("unschedulableLastSeconds") == value
+
+
+def test_an_object_written_with_the_new_name_of_the_duration_shows_this_name_in_both_versions() -> None:
+    stored = document(NEW, spec=adaptive(unschedulableDuration=60))
+    old = convert(stored, OLD, list_conversions())
+    assert adaptive_of(old) == {"unschedulableDuration": 60}
+    assert convert(old, NEW, list_conversions()) == stored

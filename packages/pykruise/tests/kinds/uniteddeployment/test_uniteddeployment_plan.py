@@ -35,6 +35,27 @@ def purposes(world: UnitedWorld) -> list[Purpose]:
     return [stage.purpose for stage in world.plan().stages]
 
 
+# ── values that only OpenKruise 1.8 admits ───────────────────────────────
+
+
+def test_numbers_of_subsets_divide_the_pods_also_with_the_adaptive_strategy() -> None:
+    topology = {
+        "subsets": [subset("a", replicas=4), subset("b")],
+        "scheduleStrategy": {"type": "Adaptive"},
+    }
+    world = UnitedWorld(topology=topology, replicas=6)
+    world.closed.add("a")
+    world.sync()
+    assert world.sizes() == {"a": 4, "b": 2}
+
+
+def test_an_update_strategy_of_another_type_has_no_partitions() -> None:
+    strategy = {"type": "RollingUpdate", "manualUpdate": {"partitions": {"a": 2}}}
+    world = UnitedWorld("a", replicas=2, updateStrategy=strategy)
+    world.sync()
+    assert world.of("a")["spec"]["updateStrategy"]["rollingUpdate"]["partition"] == 0
+
+
 # ── provision ────────────────────────────────────────────────────────────
 
 

@@ -7,6 +7,8 @@ import pytest
 
 from pykruise.kinds.uniteddeployment.admission import build_mutating_review, validate_united
 from pykruise.kinds.uniteddeployment.defaults import add_defaults
+from pykruise.kinds.uniteddeployment.kind import KIND
+from pykruise.kinds.uniteddeployment.snapshot import read_spec
 from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS
 from pykruise.kinds.uniteddeployment.workloads import (
     ADVANCED_STATEFUL_SET,
@@ -335,6 +337,39 @@ def test_partitions_of_no_subset_are_named_in_order() -> None:
     strategy = {"type": "Manual", "manualUpdate": {"partitions": partitions}}
     result = [cause.message.split('"')[1] for cause in causes(united(subset(), updateStrategy=strategy))]
     assert result == list("bcdefg")
+
+
+def flaws(document: Document) -> list[str]:
+    """Fields of a stored spec with which the controller changes nothing."""
+    spec, problem = read_spec(document["spec"])
+    assert spec is not None, problem
+    assert KIND.stored is not None
+    return [flaw.field for flaw in KIND.stored.flaws_of(spec)]
+
+
+@pytest.mark.parametrize(
+    ("first", "adaptive", "expected"),
+    [
+        ({}, {}, []),
+        ({"replicas": "x"}, {}, [f"{SUBSETS}[0].replicas"]),
+        ({"minReplicas": 1}, {}, [f"{SUBSETS}[1].replicas"]),
+        ({}, {"reserveUnschedulablePods": True}, [f"{SUBSETS}[1].replicas"]),
+    ],
+)
+def test_stored_numbers_with_the_adaptive_strategy_stop_nothing_if_they_divide_the_pods(
+    first: Document, adaptive: Document, expected: list[str]
+) -> None:
+    strategy = {"type": "Adaptive", "adaptive": adaptive}
+    topology = {"subsets": [subset(**first), subset("b", replicas=2)], "scheduleStrategy": strategy}
+    document = united(topology=topology)
+    assert f"{SUBSETS}[1].replicas" in fields(document)
+    assert flaws(document) == expected
+
+
+def test_a_stored_update_strategy_of_another_type_stops_nothing() -> None:
+    document = united(subset(), updateStrategy={"type": "RollingUpdate"})
+    assert fields(document) == ["spec.updateStrategy.type"]
+    assert flaws(document) == []
 
 
 # ── updates ──────────────────────────────────────────────────────────────

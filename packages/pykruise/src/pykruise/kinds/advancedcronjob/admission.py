@@ -13,11 +13,11 @@ from pykruise.kinds.advancedcronjob.children import IMAGE_LIST_PULL_JOB, has_sam
 from pykruise.kinds.advancedcronjob.defaults import add_defaults
 from pykruise.kinds.advancedcronjob.snapshot import PARTS, read_spec
 from pykruise.kinds.advancedcronjob.types import ADVANCED_CRON_JOBS, AdvancedCronJobSpec
-from pykruise.kinds.advancedcronjob.validation import errors_of, warnings_of
+from pykruise.kinds.advancedcronjob.validation import errors_of, find_pull_job_errors, warnings_of
 from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest, Reviewer
 from pykruise.kube.clock import Clock
 from pykruise.kube.documents import Document, get_path
-from pykruise.kube.errors import ErrorStatus
+from pykruise.kube.errors import Cause, ErrorStatus
 from pykruise.kube.values.go_text import excerpt
 from pykruise.plans.review import AccessLookup
 from pykruise.pods.template.defaults import DefaultingSettings
@@ -73,6 +73,8 @@ def _has_new_pulls(request: AdmissionRequest) -> bool:
     return new is not None and not has_same_meaning(field, new, old)
 
 
-validate_cronjob: Final[Reviewer] = _REVIEWS.build_validating_review(
-    lambda request, doc, spec: errors_of(doc, spec, old=request.old_object), warnings_of=warnings_of
-)
+def _find_errors(request: AdmissionRequest, doc: Document, spec: AdvancedCronJobSpec) -> list[Cause]:
+    return errors_of(doc, spec, old=request.old_object) or find_pull_job_errors(doc, request.old_object)
+
+
+validate_cronjob: Final[Reviewer] = _REVIEWS.build_validating_review(_find_errors, warnings_of=warnings_of)

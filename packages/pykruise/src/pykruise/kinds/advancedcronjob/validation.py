@@ -5,7 +5,6 @@ document [+ the stored document] ──▶ errors_of() ──▶ field errors   
 Pure. For the template of an ImageListPullJob, only the first error is returned, as in OpenKruise.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, Final
@@ -16,7 +15,7 @@ from pykruise.kinds.advancedcronjob.children import TEMPLATES, has_same_meaning
 from pykruise.kinds.advancedcronjob.defaults import add_defaults
 from pykruise.kinds.advancedcronjob.types import AdvancedCronJobSpec
 from pykruise.kube.clock import parse_time
-from pykruise.kube.documents import get_path, is_same
+from pykruise.kube.documents import drop_nulls, get_path, is_same
 from pykruise.kube.errors import Cause
 from pykruise.kube.pod_rules.field_errors import (
     drop_stored_errors,
@@ -24,9 +23,12 @@ from pykruise.kube.pod_rules.field_errors import (
     make_invalid_error,
 )
 from pykruise.kube.pod_rules.field_rules import check_not_negative
+from pykruise.kube.schemas.typed_documents import read
 from pykruise.kube.values.cron import ScheduleError, parse_schedule
 from pykruise.kube.values.selectors import SelectorError, parse_selector
 from pykruise.plans.stored_values import to_document
+from pykruise.pods.images.api import PullSpec
+from pykruise.pods.images.pull_rules import add_pull_defaults, find_image_errors, pull_errors
 from pykruise.pods.jobs.job_rules import find_job_name_errors
 from pykruise.pods.template.validation import find_template_errors
 from pykruise.pods.workload.validation import find_metadata_errors
@@ -45,11 +47,6 @@ _PULL_PATH: Final = f"spec.template.{_PULLS}.spec"
 _MOST_IMAGES: Final = 255
 _LONGEST_DEADLINE_S: Final = 86_400
 """Maximum activeDeadlineSeconds of an ImageListPullJob: one day."""
-_IMAGE: Final = re.compile(
-    r"(?:[A-Za-z0-9.-]+(?::[0-9]+)?/)?[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
-    r"(?:/[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*)*(?::[\w][\w.-]{0,127})?(?:@[A-Za-z][\w.+-]*:[0-9a-fA-F]{32,})?",
-    re.ASCII,
-)
 _DISTANT: Final = "matches no time within five years"
 _ANY_TIME: Final = parse_time("2023-01-01T00:00:00Z")
 """Instant at which the search for a time of the schedule starts. The following five years contain a leap year, so a
@@ -197,8 +194,22 @@ def _find_image_errors(images: list[str] | None) -> Iterator[Cause]:
     elif len(set(images)) != len(images):
         yield make_invalid_error(path, images, "each image can only be named once")
     for image in images:
-        if not _IMAGE.fullmatch(image):
-            yield make_invalid_error(path, image, "is not a valid image reference")
+        yield from find_image_errors(image, path)
+
+
+def find_pull_job_errors(doc: Mapping[str, Any], old: Mapping[str, Any] | None) -> list[Cause]:
+    """Return the first error of the ImageListPullJobs of a new or changed template: if admission rejects them, no image
+    is ever pulled.
+    """
+    template, stored = (get_path(entry, "spec", "template", _PULLS, "spec") for entry in (doc, old))
+    if template is None or is_same(template, stored):
+        return []
+    given = add_pull_defaults(drop_nulls(template), pull_policy=False)
+    spec, _ = read(given, PullSpec, path="spec")
+    first = None if spec is None else next(pull_errors(spec, given), None)
+    if first is None:
+        return []
+    return [msgspec.structs.replace(first, field=f"{_PULL_PATH}{first.field.removeprefix('spec')}")]
 
 
 def _find_immutable_errors(new: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[Cause]:

@@ -47,7 +47,9 @@ def errors_of(
     """
     metadata = doc.get("metadata") or {}
     given: Mapping[str, Any] = doc.get("spec") or {}
-    errors = [*find_job_name_errors(metadata), *find_metadata_errors(metadata)]
+    errors = list(find_metadata_errors(metadata))
+    if old is None:
+        errors = [*find_job_name_errors(metadata), *errors]
     errors += find_option_errors(metadata.get("annotations"), OPTIONS)
     errors += find_option_conflicts(metadata, spec)
     stored: Mapping[str, Any] = (old.get("spec") or {}) if old is not None else {}

@@ -43,8 +43,8 @@ def make_spoke_rules(pods: PodLookup | None = None, *, resources_in_place: bool 
         if doc is None or not is_reviewed_write(request):
             return ()
         causes = await _find_pods_to_delete_errors(doc, old, request.namespace, pods)
-        causes += _find_type_errors(doc)
-        causes += _find_deadline_errors(doc)
+        causes += _find_type_errors(doc, old)
+        causes += _find_deadline_errors(doc, old)
         if old is not None:
             causes += _find_in_place_only_errors(doc, old, resources_in_place=resources_in_place)
         return causes
@@ -103,21 +103,32 @@ def _list_pods_to_delete(doc: Document | None) -> list[str]:
     return [name for name in listed if isinstance(name, str)] if isinstance(listed, list) else []
 
 
-def _find_type_errors(doc: Document) -> Iterator[Cause]:
-    """Yield the errors of rule 11a. An absent type is allowed: the mutating webhook sets it to ReCreate."""
-    kind = get_path(doc, "spec", "updateStrategy", "type")
-    if kind and kind not in TYPES:
+def _find_type_errors(doc: Document, old: Document | None) -> Iterator[Cause]:
+    """Yield the errors of rule 11a. An absent type is allowed: the mutating webhook sets it to ReCreate. An unchanged
+    type is not checked again.
+    """
+    kind, stored = (get_path(entry, "spec", "updateStrategy", "type") for entry in (doc, old))
+    if kind and kind != stored and kind not in TYPES:
         yield make_invalid_error("spec.updateStrategy.type", kind, f"must be one of {', '.join(TYPES)}")
 
 
-def _find_deadline_errors(doc: Document) -> Iterator[Cause]:
-    """Yield the errors of rule 20."""
+def _find_deadline_errors(doc: Document, old: Document | None) -> Iterator[Cause]:
+    """Yield the errors of rule 20. Unchanged seconds are not checked again: v1beta1 has no such rule, so its clients
+    can store them.
+    """
     field = "spec.progressDeadlineSeconds"
-    deadline_s = get_path(doc, "spec", "progressDeadlineSeconds")
-    if deadline_s is None or deadline_s == NO_DEADLINE:
+    (deadline_s, ready_s), stored = (
+        [get_path(entry, "spec", name) for name in ("progressDeadlineSeconds", "minReadySeconds")]
+        for entry in (doc, old)
+    )
+    if (
+        deadline_s is None
+        or deadline_s == NO_DEADLINE
+        or (old is not None and [deadline_s, ready_s] == stored)
+    ):
         return
     yield from check_not_negative(deadline_s, field)
-    if deadline_s <= (get_path(doc, "spec", "minReadySeconds") or 0):
+    if deadline_s <= (ready_s or 0):
         yield make_invalid_error(field, deadline_s, "must be greater than minReadySeconds")
 
 

@@ -11,8 +11,10 @@ from typing import Any, Final
 
 from pykruise.kinds.nodeimage.defaults import add_defaults
 from pykruise.kinds.nodeimage.validation import errors_of
-from pykruise.kube.admission import Reviewer
+from pykruise.kube.admission import AdmissionRequest, Reviewer
 from pykruise.kube.clock import Clock
+from pykruise.kube.documents import Document, is_same
+from pykruise.kube.errors import Cause
 from pykruise.kube.schemas.typed_documents import read
 from pykruise.pods.images.node_image_api import NODE_IMAGES, NodeImageSpec
 from pykruise.pods.workload.admission import SpecReviews
@@ -32,4 +34,10 @@ def build_mutating_review(clock: Clock) -> Reviewer:
     return _REVIEWS.build_mutating_review(lambda _, doc: add_defaults(doc, now=clock()))
 
 
-validate_nodeimage: Final[Reviewer] = _REVIEWS.build_validating_review(lambda _, __, spec: errors_of(spec))
+def _find_errors(request: AdmissionRequest, doc: Document, spec: NodeImageSpec) -> list[Cause]:
+    """Find the errors of a new or changed spec: an unchanged stored spec is not checked again."""
+    old = request.old_object
+    return [] if old is not None and is_same(doc.get("spec"), old.get("spec")) else errors_of(spec)
+
+
+validate_nodeimage: Final[Reviewer] = _REVIEWS.build_validating_review(_find_errors)

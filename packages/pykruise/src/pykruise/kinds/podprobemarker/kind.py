@@ -40,8 +40,11 @@ _validate: Final = _REVIEWS.build_validating_review(
 _STORED: Final = StoredSpec(
     errors=find_stored_errors,
     kept={
-        f"spec.probes[].probe.{action}.port": "pods without this port are not probed, and the marker reports these pods"
-        for action in ("httpGet", "tcpSocket")
+        **dict.fromkeys(
+            ("spec.probes[].probe.httpGet.port", "spec.probes[].probe.tcpSocket.port"),
+            "pods without this port are not probed, and the marker reports these pods",
+        ),
+        "spec.probes[].probe.tcpSocket.host": "the agent connects to this host",
     },
 )
 

@@ -143,7 +143,7 @@ def _find_action_errors(
         return
     if action.host:
         yield make_invalid_error(
-            f"{path}.host", action.host, "must not be set: the agent always probes the IP of the pod"
+            f"{path}.host", action.host, "must not be set: a probe is sent to the IP of the pod"
         )
     yield from check_port(action.port, f"{path}.port")
     if isinstance(action, HttpGetAction):

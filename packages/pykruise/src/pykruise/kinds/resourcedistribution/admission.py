@@ -1,7 +1,7 @@
 """ResourceDistribution's admission review.
 
 AdmissionRequest ──▶ build_validating_review(trial) ──▶ allowed, or rejected (422) with every field error
-                     └── trial: a dry run in the manager's namespace that creates the resource
+                     └── trial: a dry run in the manager's namespace that creates a new or changed resource
 
 v1beta1 only; other versions are rejected with 400.
 """
@@ -14,7 +14,7 @@ from pykruise.kinds.resourcedistribution.types import RESOURCE_DISTRIBUTIONS, Re
 from pykruise.kinds.resourcedistribution.validation import RESOURCE, errors_of
 from pykruise.kinds.resourcedistribution.view import names_of, read_spec
 from pykruise.kube.admission import AdmissionRequest, Reviewer, SpokeRules
-from pykruise.kube.documents import Document
+from pykruise.kube.documents import Document, get_path, is_same
 from pykruise.kube.errors import BadRequestError, Cause, ForbiddenError, InvalidError, KubeError
 from pykruise.kube.pod_rules.field_errors import (
     make_forbidden_error,
@@ -50,8 +50,10 @@ def build_validating_review(trial: Trial | None = None) -> Reviewer:
 
     async def errors(request: AdmissionRequest, doc: Document, spec: ResourceDistributionSpec) -> list[Cause]:
         causes = errors_of(doc, spec, old=request.old_object)
-        if trial is not None and all(cause.field != RESOURCE for cause in causes):
-            wrong = await _try_creation(doc["spec"]["resource"], trial)
+        resource = doc["spec"]["resource"]
+        is_new = not is_same(resource, get_path(request.old_object, "spec", "resource"))
+        if trial is not None and is_new and all(cause.field != RESOURCE for cause in causes):
+            wrong = await _try_creation(resource, trial)
             causes += [wrong] if wrong is not None else []
         return causes
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from pykruise.kinds.resourcedistribution.types import NamespaceList, ResourceDistributionSpec, Targets
-from pykruise.kube.documents import get_path
+from pykruise.kube.documents import get_path, is_same
 from pykruise.kube.errors import Cause
 from pykruise.kube.pod_rules.field_errors import (
     format_shown,
@@ -32,8 +32,10 @@ _TARGETS: Final = "spec.targets"
 def errors_of(
     doc: Mapping[str, Any], spec: ResourceDistributionSpec, *, old: Mapping[str, Any] | None = None
 ) -> list[Cause]:
-    """All field errors. `old`: the stored object of an update."""
+    """All field errors. `old`: the stored object of an update. An unchanged spec is not checked again."""
     causes = list(find_metadata_errors(doc.get("metadata") or {}))
+    if old is not None and is_same(doc.get("spec"), old.get("spec")):
+        return causes
     if not spec.resource:
         return [*causes, make_invalid_shown_error(RESOURCE, '""', "empty resource is not allowed")]
     if not _is_an_object(spec.resource):

@@ -67,9 +67,10 @@ def errors_of(
     base = read_canary_base(annotations_of(doc))
     was = read_canary_base(annotations_of(old)) if old is not None else base
     named = annotations_of(old).get(CANARY_BASE, "") if old is not None else base
-    errors = [*_find_name_errors(metadata), *_find_canary_errors(base, spec, facts, name=name, named=named)]
+    errors = list(_find_name_errors(metadata))
     if is_same(given, stored) and base == was and _has_same_options(doc, old):
         return errors
+    errors += _find_canary_errors(base, spec, facts, name=name, named=named)
     errors += _find_updated_pods_errors(doc, spec)
     errors += _find_spec_errors(given, spec, facts, name=name)
     errors += _find_strategy_errors(given, spec.update_strategy)

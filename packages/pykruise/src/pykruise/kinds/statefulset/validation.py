@@ -123,7 +123,8 @@ def errors_of(
     errors += find_follow_errors(doc.get("metadata") or {}, given.get("template"))
     errors += find_option_conflicts(doc.get("metadata") or {}, given.get("template"), spec)
     errors += _find_node_option_errors((doc.get("metadata") or {}).get("annotations"), spec)
-    errors += _find_name_errors(doc.get("metadata") or {}, errors)  # rule 1
+    if old is None:
+        errors += _find_name_errors(doc.get("metadata") or {}, errors)  # rule 1
     if old is not None and is_same(given, old.get("spec") or {}):
         return errors
     errors += _find_spec_errors(doc, spec, old=old, managed=managed)

@@ -11,6 +11,9 @@ two dialects, and the annotation `DIALECT` names the dialect of an object:
 Without the annotation, the released dialect applies. If a document contains fields of both dialects, a client has added
 fields of one dialect to an object in the other dialect. The fields that the client added are newer, so they take
 precedence.
+
+OpenKruise 1.8 has the name `unschedulableLastSeconds` for `unschedulableDuration`. v1alpha1 has both names, and shows
+the name with which the object was written: otherwise `kubectl apply` of a changed manifest would write both.
 """
 
 from collections.abc import Mapping
@@ -18,7 +21,7 @@ from typing import Any, Final
 
 from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS
 from pykruise.kube.documents import Document
-from pykruise.kube.schemas.conversion import Conversion, annotate, find_section
+from pykruise.kube.schemas.conversion import Conversion, annotate, find_section, rename
 from pykruise.pods.workload import cloneset_versions, v1alpha1_strategy
 
 DIALECT: Final = "pykruise.io/clone-set-template"
@@ -28,6 +31,13 @@ of a v1beta1 CloneSet.
 
 _NEWER: Final = "v1beta1"
 
+DURATION_NAME: Final = "pykruise.io/unschedulable-duration"
+"""Annotation of a v1beta1 UnitedDeployment that was written with the field `unschedulableLastSeconds`."""
+
+_DURATION: Final = "unschedulableDuration"
+
+_RELEASED_DURATION: Final = "unschedulableLastSeconds"
+
 _NEWER_SCALE_FIELDS: Final = ("enablePVCReuse", "excludePreparingDelete")
 
 
@@ -36,6 +46,7 @@ def to_hub(doc: Document) -> Document:
     normalize(doc)
     if not _is_newer(doc):
         convert_template_to_hub(find_section(doc, "spec", "template") or {})
+    annotate(doc, DURATION_NAME, _RELEASED_DURATION if _replace_released_duration(doc) else None)
     status = find_section(doc, "status")
     if status is None:
         return doc
@@ -54,9 +65,29 @@ def to_spoke(doc: Document) -> Document:
     """Convert v1beta1 to v1alpha1."""
     if not _is_newer(doc):
         convert_template_to_spoke(find_section(doc, "spec", "template") or {})
+    if (find_section(doc, "metadata", "annotations") or {}).get(DURATION_NAME) == _RELEASED_DURATION:
+        rename(_find_adaptive(doc), _DURATION, _RELEASED_DURATION)
+    annotate(doc, DURATION_NAME, None)
     if (status := find_section(doc, "status")) is not None:
         _convert_status_to_spoke(status)
     return doc
+
+
+def _find_adaptive(doc: Document) -> Document | None:
+    return find_section(doc, "spec", "topology", "scheduleStrategy", "adaptive")
+
+
+def _replace_released_duration(doc: Document) -> bool:
+    """Rename `unschedulableLastSeconds`, and return whether this name was used. If `unschedulableDuration` is also set,
+    it takes precedence.
+    """
+    adaptive = _find_adaptive(doc)
+    if adaptive is None or (value := adaptive.pop(_RELEASED_DURATION, None)) is None:
+        return False
+    if adaptive.get(_DURATION) is not None:
+        return False
+    adaptive[_DURATION] = value
+    return True
 
 
 def _convert_status_to_spoke(status: Document) -> None:

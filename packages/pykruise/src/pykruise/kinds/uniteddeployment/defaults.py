@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pykruise.kinds.uniteddeployment.workloads import STATEFUL_SET
-from pykruise.kube.documents import Document, drop_nulls, is_same
+from pykruise.kube.documents import Document, drop_nulls, get_path, is_same
 from pykruise.pods.template import defaults as template_defaults
 from pykruise.pods.template.defaults import DefaultingSettings
 
@@ -22,9 +22,11 @@ def add_defaults(
     settings: DefaultingSettings = DefaultingSettings(),  # noqa: B008 - frozen
 ) -> Document:
     """Return the document with defaults. `old` is the stored document on an update: an unchanged template gets no
-    defaults.
+    defaults, and neither do replicas that the stored spec leaves to its subsets.
     """
-    spec: Document = {"replicas": 1, "revisionHistoryLimit": 10, **drop_nulls(doc.get("spec"))}
+    spec: Document = {"revisionHistoryLimit": 10, **drop_nulls(doc.get("spec"))}
+    if not (old is not None and _is_sized_by_subsets(old.get("spec")) and _is_sized_by_subsets(spec)):
+        spec.setdefault("replicas", 1)
     strategy = drop_nulls(spec.get("updateStrategy"))
     strategy["type"] = strategy.get("type") or "Manual"
     if strategy["type"] == "Manual":
@@ -38,6 +40,16 @@ def add_defaults(
     if isinstance(topology, Mapping) and topology.get("subsets"):
         spec["topology"] = {**topology, "subsets": _fill_subset_defaults(topology["subsets"])}
     return {**doc, "spec": spec}
+
+
+def _is_sized_by_subsets(spec: Any) -> bool:
+    """Whether the spec has no replicas, and each of its subsets has replicas. OpenKruise 1.8 stores such specs; their
+    number of pods is the sum of the subsets' replicas.
+    """
+    if get_path(spec, "replicas") is not None:
+        return False
+    subsets = get_path(spec, "topology", "subsets", default=())
+    return bool(subsets) and all(get_path(subset, "replicas") is not None for subset in subsets)
 
 
 def _fill_template_defaults(template: Mapping[str, Any], *, host_ports: bool) -> Document:

@@ -100,6 +100,7 @@ _STORED: Final = StoredSpec(
         "spec.template.advancedStatefulSetTemplate.spec.template": TEMPLATE_IS_JUDGED_LATER,
         "spec.template.cloneSetTemplate.spec.template": TEMPLATE_IS_JUDGED_LATER,
         "spec.template.deploymentTemplate.spec.template": TEMPLATE_IS_JUDGED_LATER,
+        "spec.updateStrategy.type": "a type that is not Manual has no partitions",
         "spec.topology.subsets[].patch": "only the subset with this patch fails",
     },
 )

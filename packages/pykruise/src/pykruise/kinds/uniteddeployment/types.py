@@ -29,6 +29,12 @@ from pykruise.kube.schemas.types import (
 
 UNITED_DEPLOYMENTS: Final = Resource("apps.kruise.io", "v1beta1", "uniteddeployments", "UnitedDeployment")
 
+ADAPTIVE: Final = "Adaptive"
+"""Type of the schedule strategy with which other subsets replace pods that find no node."""
+
+MANUAL: Final = "Manual"
+"""Type of the update strategy, the only one that admission admits."""
+
 DEFAULT_CRITICAL_S: Final = 30
 DEFAULT_UNSCHEDULABLE_S: Final = 300
 
@@ -151,10 +157,19 @@ class UnitedDeploymentSpec(Typed, frozen=True, kw_only=True):
     def mode(self) -> Mode:
         """Mode in which pods that find no node are handled."""
         strategy = self.schedule_strategy
-        if strategy.type != "Adaptive":
+        if strategy.type != ADAPTIVE:
             return Mode.FIXED
-        is_reserving = strategy.adaptive is not None and strategy.adaptive.reserve_unschedulable_pods
-        return Mode.RESERVE if is_reserving else Mode.ADAPTIVE
+        if strategy.adaptive is not None and strategy.adaptive.reserve_unschedulable_pods:
+            return Mode.RESERVE
+        return Mode.FIXED if self._has_fixed_numbers else Mode.ADAPTIVE
+
+    @property
+    def _has_fixed_numbers(self) -> bool:
+        """Whether a subset has replicas, and no subset has bounds. Admission rejects such a spec with the type
+        Adaptive. OpenKruise 1.8 admits it, and divides the pods as with the type Fixed.
+        """
+        bounds = any(item.min_replicas is not None or item.max_replicas is not None for item in self.subsets)
+        return not bounds and any(item.replicas is not None for item in self.subsets)
 
     @property
     def critical_s(self) -> int:
@@ -173,8 +188,11 @@ class UnitedDeploymentSpec(Typed, frozen=True, kw_only=True):
         return max(DEFAULT_UNSCHEDULABLE_S if given is None else given, 0)
 
     def partition_of(self, subset: str) -> int:
-        """Number of pods of the subset that stay at older revisions; a negative value counts as 0."""
-        manual = self.update_strategy.manual_update if self.update_strategy is not None else None
+        """Number of pods of the subset that stay at older revisions; a negative value counts as 0. A type that is not
+        Manual has no partitions.
+        """
+        strategy = self.update_strategy or UpdateStrategy()
+        manual = strategy.manual_update if strategy.type in ("", MANUAL) else None
         partitions = (manual.partitions or {}) if manual is not None else {}
         return max(partitions.get(subset, 0), 0)
 

@@ -22,7 +22,7 @@ from pykruise.kinds.uniteddeployment.allocation import (
 )
 from pykruise.kinds.uniteddeployment.defaults import add_defaults
 from pykruise.kinds.uniteddeployment.snapshot import list_given_templates, read_spec
-from pykruise.kinds.uniteddeployment.types import Subset, UnitedDeploymentSpec
+from pykruise.kinds.uniteddeployment.types import ADAPTIVE, MANUAL, Subset, UnitedDeploymentSpec
 from pykruise.kinds.uniteddeployment.workload_documents import WantedWorkload, pod_template_of
 from pykruise.kinds.uniteddeployment.workloads import (
     ADVANCED_STATEFUL_SET,
@@ -120,11 +120,16 @@ def errors_of(
 
 
 def _find_spec_errors(given: Mapping[str, Any], spec: UnitedDeploymentSpec) -> list[Cause]:
+    return [*_find_stopping_errors(given, spec), *_find_fixed_number_errors(spec)]
+
+
+def _find_stopping_errors(given: Mapping[str, Any], spec: UnitedDeploymentSpec) -> list[Cause]:
+    """Find the errors with which the controller changes nothing if they are in a stored spec."""
     errors = list(check_not_negative(spec.replicas, "spec.replicas"))  # rule 2
     errors += find_selector_errors({"selector": given.get("selector")}, kind="uniteddeployment")  # rule 3
     errors += _find_workload_template_errors(spec)  # rules 4 to 11
     errors += _find_allocation_errors(spec)  # rules 12 to 17
-    errors += _find_subsets_errors(spec)  # rules 18 to 23
+    errors += _find_subsets_errors(spec)  # rules 18 to 22
     errors += _find_strategy_errors(spec)  # rules 24 and 25
     errors += _find_key_errors(given)
     return errors
@@ -327,7 +332,6 @@ def _find_replicas_errors(spec: UnitedDeploymentSpec, subsets: Sequence[Subset])
 
 def _find_subsets_errors(spec: UnitedDeploymentSpec) -> Iterator[Cause]:
     seen: set[str] = set()
-    is_adaptive = spec.mode is not Mode.FIXED
     for index, subset in enumerate(spec.subsets):
         path = f"{SUBSETS}[{index}]"
         if not subset.name:
@@ -346,17 +350,24 @@ def _find_subsets_errors(spec: UnitedDeploymentSpec) -> Iterator[Cause]:
             yield from check_node_term(term, place, checks_values=False)  # as in OpenKruise
         if subset.tolerations:
             yield from find_toleration_errors(_to_json(subset.tolerations), f"{path}.tolerations")
-        if is_adaptive and subset.replicas is not None:
+
+
+def _find_fixed_number_errors(spec: UnitedDeploymentSpec) -> Iterator[Cause]:
+    """Yield an error for the replicas of each subset with the Adaptive strategy (rule 23)."""
+    if spec.schedule_strategy.type != ADAPTIVE:
+        return
+    for index, subset in enumerate(spec.subsets):
+        if subset.replicas is not None:
             detail = "must not be set with the Adaptive strategy; set minReplicas and maxReplicas instead"
-            yield make_forbidden_error(f"{path}.replicas", detail)
+            yield make_forbidden_error(f"{SUBSETS}[{index}].replicas", detail)
 
 
 def _find_strategy_errors(spec: UnitedDeploymentSpec) -> Iterator[Cause]:
     strategy = spec.update_strategy
     if strategy is None:
         return
-    if strategy.type not in ("", "Manual"):
-        yield make_not_supported_error("spec.updateStrategy.type", strategy.type, ["Manual"])
+    if strategy.type not in ("", MANUAL):
+        yield make_not_supported_error("spec.updateStrategy.type", strategy.type, [MANUAL])
     names = {subset.name for subset in spec.subsets}
     partitions = (strategy.manual_update.partitions or {}) if strategy.manual_update is not None else {}
     for name in sorted(set(partitions) - names):
@@ -475,12 +486,16 @@ def _to_json(value: Any) -> Any:
 
 def find_stored_errors(spec: UnitedDeploymentSpec) -> list[Cause]:
     """Find the errors of a stored spec, after adding defaults. A wrong sum of the subsets' replicas, which `kubectl
-    scale` can cause, is not an error here: the allocation corrects or reports it.
+    scale` can cause, is not an error here: the allocation corrects or reports it. Replicas of subsets with the Adaptive
+    strategy are not an error if the controller divides the pods by them.
     """
     doc = to_document(spec)
     doc = add_defaults(doc, old=doc)
     united_deployment_spec, _ = read_spec(doc["spec"])
     if united_deployment_spec is None:
         return []
-    history = check_not_negative(spec.revision_history_limit, "spec.revisionHistoryLimit")
-    return [*history, *(error for error in errors_of(doc, united_deployment_spec) if error.field != SUBSETS)]
+    errors = list(check_not_negative(spec.revision_history_limit, "spec.revisionHistoryLimit"))
+    errors += _find_stopping_errors(doc["spec"], united_deployment_spec)
+    if spec.mode is not Mode.FIXED:
+        errors += _find_fixed_number_errors(spec)
+    return [error for error in errors if error.field != SUBSETS]
