@@ -178,6 +178,25 @@ async def test_a_probe_that_moves_to_another_container_becomes_unknown() -> None
         await state_is(stage, "game#idle", "Unknown", within_s=10.0)
 
 
+async def test_a_change_of_another_probe_does_not_repeat_a_running_probe() -> None:
+    async with agent_stage() as stage:
+        # given a probe that runs for eight seconds
+        stage.runtime.exec = command = Command()
+        command.takes_s = 8.0
+        pod = await stage.run_pod("web-0")
+        slow = probe(periodSeconds=60, timeoutSeconds=10)
+        await stage.ask_probes(pod, slow)
+        await stage.until(lambda: command.count == 1, within_s=120.0)
+        # when another probe of the pod appears and disappears during this time
+        other = probe("game#other", tcpSocket={"port": 80})
+        for probes in ((slow, other), (slow,)):
+            await asyncio.sleep(2.0)
+            await stage.ask_probes(pod, *probes)
+        # then the result of the only run is reported
+        await state_is(stage, "game#idle", "Succeeded", within_s=10.0)
+        assert command.count == 1
+
+
 async def test_removed_probes_end_and_their_states_are_removed() -> None:
     """containers case 51"""
     async with agent_stage() as stage:

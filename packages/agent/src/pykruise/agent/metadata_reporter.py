@@ -47,6 +47,10 @@ GATHER_S: Final = 1.0
 """Seconds to wait before a report, because several changes of a pod's status arrive within a short time."""
 ENV_TIMEOUT_S: Final = 3.0
 ENV_RETRY_S: Final = 3.0
+RESTART_AFTER_S: Final = 3.0
+"""Seconds to wait before a container with an outdated environment is stopped. If its image has changed too, the kubelet
+stops it in this time, and its preStop hook does not run twice.
+"""
 DEFAULT_GRACE_S: Final = 30
 
 GRACE_LABELS: Final = (
@@ -144,7 +148,7 @@ class MetadataReporter:
             body = report_patch(pod, reported)
             await self._writer.patch_status(PODS, key, body, uid=pod.uid, patch_type=PatchType.STRATEGIC)
         for name in list_stale_containers(pod, reported) if self._with_environment else ():
-            self.restarts.queue.add((key, name))
+            self.restarts.queue.add_after((key, name), RESTART_AFTER_S)
         return None if is_complete else ENV_RETRY_S
 
     def _group_by_runtime(self, pod: NodePod) -> Sequence[tuple[Runtime, Mapping[str, str]]]:

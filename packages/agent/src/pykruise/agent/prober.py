@@ -170,9 +170,11 @@ class Prober:
         finally:
             if is_exec:
                 self._execs[pod["uid"]] -= 1
-        if self._asked.get(name) is not asked:
-            # The spec has changed while the probe ran, so the result may be out of date.
-            return 0.0 if name in self._asked else None
+        current = self._asked.get(name)
+        if current is None:
+            return None
+        if not _is_same_probe(current, asked):
+            return 0.0  # The spec of this probe has changed while the probe ran: the result may be out of date.
         check = self._checks[name] = advance_check(rules, before, seen, now)
         if before is None or (check.state, check.said_at) != (before.state, before.said_at):
             self.reports.queue.add_after(self._key, GATHER_S)
@@ -263,6 +265,12 @@ class Prober:
                 message=event.message,
             )
         self._reported = checks
+
+
+def _is_same_probe(a: Asked, b: Asked) -> bool:
+    """Whether both ask for the same probe at the same IP. Other probes of the pod may differ."""
+    (pod_a, probe_a), (pod_b, probe_b) = a, b
+    return probe_a == probe_b and pod_a.get("IP") == pod_b.get("IP")
 
 
 def _is_other(rules: Mapping[str, Any], check: Check | None) -> bool:
