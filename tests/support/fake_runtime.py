@@ -16,6 +16,7 @@ from pykruise.agent.cri.errors import (
     RuntimeGoneError,
     UnsupportedCallError,
 )
+from pykruise.agent.cri.shortened import LONGEST_FIELD
 from pykruise.agent.cri.values import (
     Auth,
     ContainerEvent,
@@ -236,7 +237,9 @@ class FakeRuntime:
         uid = sandbox_id.removeprefix("sandbox-")
         return SandboxStatus(id=sandbox_id, pod_uid=uid, ip=self.ips.get(uid, ""))
 
-    async def exec_sync(self, container_id: str, command: Sequence[str], *, timeout_s: float) -> ExecResult:
+    async def exec_sync(
+        self, container_id: str, command: Sequence[str], *, timeout_s: float, most_output: int = LONGEST_FIELD
+    ) -> ExecResult:
         self._begin("ExecSync", container_id)
         fake_container = self._found(container_id)
         if fake_container.state != "running":
@@ -246,9 +249,12 @@ class FakeRuntime:
             return OK
         try:
             async with asyncio.timeout(timeout_s):
-                return await self.exec(fake_container.name, command)
+                result = await self.exec(fake_container.name, command)
         except TimeoutError as error:
             raise CallTimeoutError(f"did not end within {timeout_s:g} s") from error
+        return msgspec.structs.replace(
+            result, stdout=result.stdout[:most_output], stderr=result.stderr[:most_output]
+        )
 
     async def stop_container(self, container_id: str, *, grace_s: int) -> None:
         self._begin("StopContainer", container_id)

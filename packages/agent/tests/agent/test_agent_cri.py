@@ -219,8 +219,10 @@ async def test_only_the_beginning_of_a_commands_output_is_kept(tmp_path: Path) -
     async with serving(runtime, tmp_path / "cri.sock"):
         client = CriClient(str(tmp_path / "cri.sock"))
         result = await client.exec_sync(container.id, ["yes"], timeout_s=60)
+        longer = await client.exec_sync(container.id, ["yes"], timeout_s=60, most_output=100_000)
         client.close()
     assert result == ExecResult(exit_code=3, stdout=printed[:LONGEST_FIELD], stderr=b"why")
+    assert longer == ExecResult(exit_code=3, stdout=printed[:100_000], stderr=b"why")
 
 
 class Pieces:

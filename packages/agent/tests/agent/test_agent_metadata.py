@@ -9,7 +9,7 @@ import pytest
 
 from pykruise.agent.cri.values import ExecResult
 from pykruise.agent.flags import AgentGates
-from pykruise.agent.metadata_reporter import parse_environment
+from pykruise.agent.metadata_reporter import MOST_ENV, parse_environment
 from pykruise.agent.rules.container_metadata import ANNOTATION, Reported, report
 from pykruise.kube.resources import PODS
 from support.agent_stage import AgentStage, agent_stage
@@ -245,6 +245,23 @@ async def test_an_annotation_with_line_breaks_restarts_a_container_once() -> Non
         [app] = await reported(stage)
         assert app["hashes"]["extractedEnvFromMetadataHash"] == _hash_by_hand(text)
         assert len(stage.runtime.stopped) == 1
+
+
+async def test_a_variable_after_a_long_one_is_hashed() -> None:
+    async with agent_stage() as stage:
+        environment(stage, LONG="x" * 200_000, VERSION="1")
+        await stage.run_pod("web-0", env=FROM_LABEL, labels={"version": "1"})
+        [app] = await until_reported(stage)
+        text = b'[{"name":"VERSION","value":"1"}]'
+        assert app["hashes"]["extractedEnvFromMetadataHash"] == _hash_by_hand(text)
+
+
+async def test_no_hash_is_reported_for_an_output_that_was_cut() -> None:
+    async with agent_stage() as stage:
+        environment(stage, LONG="x" * MOST_ENV, VERSION="1")
+        await stage.run_pod("web-0", env=FROM_LABEL, labels={"version": "1"})
+        [app] = await until_reported(stage)
+        assert app["hashes"] == {"plainHash": 0x1A2B}
 
 
 @pytest.mark.parametrize(
