@@ -1217,6 +1217,11 @@ _AGENT: Final = _differences_of(
         "the spec has an effect",
     ),
     (
+        "when the agent starts, the state of each probe becomes Unknown until its first result",
+        "the stored state stays until then, unless the container has restarted since the last probe",
+        "an update of the agent does not change the labels of pods",
+    ),
+    (
         "preStop hooks over HTTP fail, because the pod's IP is unknown",
         "the agent gets the IP from the container runtime",
         "these hooks run",

@@ -89,6 +89,47 @@ async def test_another_run_of_the_container_is_unknown_first() -> None:
         await state_is(stage, "game#idle", "Succeeded", within_s=30.0)
 
 
+async def test_another_run_of_the_container_is_probed_in_the_same_period() -> None:
+    async with agent_stage() as stage:
+        # given a probe that succeeds once a minute
+        stage.runtime.exec = command = Command()
+        pod = await stage.run_pod("web-0")
+        await stage.ask_probes(pod, probe(periodSeconds=60))
+        before = await state_is(stage, "game#idle", "Succeeded", within_s=70.0)
+        # when the container restarts well before the next probe
+        await asyncio.sleep(20.0)
+        stage.runtime.end_container(stage.runtime.newest("app", pod["metadata"]["uid"]).id)
+        await stage.until(lambda: command.count == 2, within_s=70.0)
+        await asyncio.sleep(2.0)
+        # then the state is that of the new container, and was not unknown in between
+        after = (await stage.probe_states())["game#idle"]
+        assert (after["state"], after["lastTransitionTime"]) == ("Succeeded", before["lastTransitionTime"])
+        assert after["lastProbeTime"] > before["lastProbeTime"]
+
+
+async def test_a_container_is_unknown_before_its_first_outcome() -> None:
+    async with agent_stage() as stage:
+        stage.runtime.exec = Command()
+        pod = await stage.run_pod("web-0")
+        await stage.ask_probes(pod, probe(initialDelaySeconds=60))
+        before = await state_is(stage, "game#idle", "Unknown", within_s=10.0)
+        await asyncio.sleep(20.0)
+        assert await stage.probe_states() == {"game#idle": before}
+        assert await stage.events("KruiseProbeFailed") == []
+        await state_is(stage, "game#idle", "Succeeded")
+
+
+async def test_a_container_that_appears_after_the_first_check_is_unknown() -> None:
+    async with agent_stage() as stage:
+        stage.runtime.exec = Command()
+        pod = await stage.run_pod("web-0")
+        await stage.ask_probes(pod, probe(container="late", initialDelaySeconds=60))
+        await asyncio.sleep(10.0)
+        assert await stage.probe_states() == {}
+        stage.runtime.run_container("late", pod_uid=pod["metadata"]["uid"])
+        await state_is(stage, "game#idle", "Unknown", within_s=10.0)
+
+
 async def test_a_container_that_does_not_run_fails_without_a_probe() -> None:
     async with agent_stage() as stage:
         stage.runtime.exec = command = Command()
@@ -314,7 +355,7 @@ async def test_a_pod_without_an_address_has_no_failed_probe() -> None:
         pod = await stage.run_pod("web-0")
         await stage.ask_probes(pod, probe(tcpSocket={"port": 80}))
         await asyncio.sleep(30.0)
-        assert await stage.probe_states() == {}
+        assert [state["state"] for state in (await stage.probe_states()).values()] == ["Unknown"]
 
 
 async def test_a_runtime_that_is_away_changes_no_state() -> None:

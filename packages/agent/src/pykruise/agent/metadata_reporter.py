@@ -215,7 +215,9 @@ class MetadataReporter:
             )
             return None
         if len(result.stdout) >= MOST_ENV:  # the rest was cut, so a variable may be missing
-            _log.warning("the command `env` in container %s prints %d bytes or more", container.name, MOST_ENV)
+            _log.warning(
+                "the command `env` in container %s prints %d bytes or more", container.name, MOST_ENV
+            )
             return None
         return parse_environment(result.stdout, long_values)
 

@@ -174,9 +174,10 @@ class Prober:
         if current is None:
             return None
         if not _is_same_probe(current, asked):
-            return 0.0  # The spec of this probe has changed while the probe ran: the result may be out of date.
+            # The probe's spec has changed while the probe ran, so the result may be out of date.
+            return 0.0
         check = self._checks[name] = advance_check(rules, before, seen, now)
-        if before is None or (check.state, check.said_at) != (before.state, before.said_at):
+        if before is None or _list_reported(check) != _list_reported(before):
             self.reports.queue.add_after(self._key, GATHER_S)
         now = self._clock()
         return max(LEAST_PAUSE_S, compute_due_time(rules, check, now) - now)
@@ -265,6 +266,11 @@ class Prober:
                 message=event.message,
             )
         self._reported = checks
+
+
+def _list_reported(check: Check) -> tuple[object, ...]:
+    """Return the values of a check on which the reported state depends."""
+    return check.state, check.said_at, check.container_id
 
 
 def _is_same_probe(a: Asked, b: Asked) -> bool:
