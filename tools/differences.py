@@ -1223,7 +1223,7 @@ _AGENT: Final = _differences_of(
     ),
     (
         "preStop hooks over HTTP fail, because the pod's IP is unknown",
-        "the agent gets the IP from the container runtime",
+        "the agent gets the IP from the container runtime; for a pod in the host's network it uses 127.0.0.1",
         "these hooks run",
     ),
     (

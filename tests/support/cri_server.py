@@ -143,6 +143,9 @@ class _Calls:
                 "id": sandbox_status.id,
                 "metadata": {"uid": sandbox_status.pod_uid},
                 "network": {"ip": sandbox_status.ip},
+                "linux": {
+                    "namespaces": {"options": {"network": 2 if sandbox_status.is_in_host_network else 0}}
+                },
             }
         )
 

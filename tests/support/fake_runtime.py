@@ -89,6 +89,8 @@ class FakeRuntime:
         self.local: dict[str, Image] = {}
         self.running: dict[str, FakeContainer] = {}
         self.ips: dict[str, str] = {}
+        self.in_host_network: set[str] = set()
+        """UIDs of the pods that use the network of the node."""
         self.calls: list[tuple[str, str]] = []
         self.pulls: list[tuple[str, Auth | None, CriSandboxConfig]] = []
         self.stopped: list[tuple[str, int]] = []
@@ -235,7 +237,12 @@ class FakeRuntime:
     async def read_sandbox_status(self, sandbox_id: str) -> SandboxStatus:
         self._begin("PodSandboxStatus", sandbox_id)
         uid = sandbox_id.removeprefix("sandbox-")
-        return SandboxStatus(id=sandbox_id, pod_uid=uid, ip=self.ips.get(uid, ""))
+        return SandboxStatus(
+            id=sandbox_id,
+            pod_uid=uid,
+            ip=self.ips.get(uid, ""),
+            is_in_host_network=uid in self.in_host_network,
+        )
 
     async def exec_sync(
         self, container_id: str, command: Sequence[str], *, timeout_s: float, most_output: int = LONGEST_FIELD

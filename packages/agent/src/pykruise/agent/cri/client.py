@@ -48,6 +48,8 @@ FIRST_IMAGES_S: Final = 10.0
 """Time limit of calls for which the runtime may first have to count the node's images."""
 
 _STATES: Final[tuple[ContainerState, ...]] = ("created", "running", "exited", "unknown")
+_NODE: Final = 2
+"""NamespaceMode of containers that use the namespace of the node."""
 _NANO: Final = 1e9
 
 
@@ -130,7 +132,12 @@ class CriClient:
         """Return the status of one pod sandbox. Raises CriNotFoundError."""
         answer = await self._call("RuntimeService", "PodSandboxStatus", {"pod_sandbox_id": sandbox_id})
         item = answer.status
-        return SandboxStatus(id=item.id, pod_uid=item.metadata.uid, ip=item.network.ip)
+        return SandboxStatus(
+            id=item.id,
+            pod_uid=item.metadata.uid,
+            ip=item.network.ip,
+            is_in_host_network=item.linux.namespaces.options.network == _NODE,
+        )
 
     async def exec_sync(
         self,
