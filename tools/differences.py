@@ -731,6 +731,11 @@ _POD_PROBE_MARKER: Final = _differences_of(
         "users see the cause",
     ),
     (
+        "a probe of a native sidecar that names a port is left out",
+        "the port of the sidecar with this name is used",
+        "a sidecar is a container of the pod like any other",
+    ),
+    (
         "`scheme` of an HTTP probe is required; a probe can overwrite conditions of Kubernetes and Kruise",
         "the default is HTTP; `Ready` and similar conditions are rejected",
         "container probes have the same default; only the owner of a condition writes it",
