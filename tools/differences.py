@@ -1227,6 +1227,12 @@ _AGENT: Final = _differences_of(
         "an update of the agent does not change the labels of pods",
     ),
     (
+        "each exec probe of a pod runs in its own period",
+        "the agent starts at most one command of a pod per second, and runs at most eight of them at the same "
+        "time; the probes of the pod take turns",
+        "a pod with many commands does not use up the processor time of the node and of the agent",
+    ),
+    (
         "preStop hooks over HTTP fail, because the pod's IP is unknown",
         "the agent gets the IP from the container runtime; for a pod in the host's network it uses 127.0.0.1",
         "these hooks run",

@@ -334,6 +334,53 @@ async def test_a_pod_with_many_commands_starts_one_a_second_and_leaves_the_worke
         assert started["/fast"] >= 5
 
 
+async def test_each_command_of_a_pod_gets_its_turn() -> None:
+    async with agent_stage() as stage:
+        started = Counter[str]()
+
+        async def run(_name: str, command: Sequence[str]) -> ExecResult:
+            started[command[0]] += 1
+            await asyncio.sleep(20.5)
+            return ExecResult(exit_code=0, stdout=b"", stderr=b"")
+
+        stage.runtime.exec = run
+        pod = await stage.run_pod("web-0")
+        # when more slow commands are due than may run at the same time
+        names = [f"/{number}" for number in range(12)]
+        probes = [
+            probe(f"game#{name[1:]}", exec={"command": [name]}, timeoutSeconds=60, periodSeconds=1)
+            for name in names
+        ]
+        await stage.ask_probes(pod, *probes)
+        await asyncio.sleep(200.0)
+        # then none of them runs more often than another one
+        counts = [started[name] for name in names]
+        assert min(counts) >= 4
+        assert max(counts) - min(counts) <= 1
+
+
+async def test_a_waiting_command_that_is_removed_does_not_hold_up_others() -> None:
+    async with agent_stage() as stage:
+        started = Counter[str]()
+
+        async def run(_name: str, command: Sequence[str]) -> ExecResult:
+            started[command[0]] += 1
+            return ExecResult(exit_code=0, stdout=b"", stderr=b"")
+
+        stage.runtime.exec = run
+        pod = await stage.run_pod("web-0")
+        many = [probe(f"game#{number}", exec={"command": ["/many"]}) for number in range(50)]
+        last = probe("game#last", exec={"command": ["/last"]})
+        await stage.ask_probes(pod, *many, last)
+        await asyncio.sleep(6.0)
+        assert started["/last"] == 0
+        # when the probes that wait before the last one are removed, or get another handler
+        changed = probe("game#0", tcpSocket={"port": 80})
+        await stage.ask_probes(pod, changed, last)
+        # then it runs
+        await stage.until(lambda: started["/last"] > 0, within_s=10.0)
+
+
 async def test_a_probe_that_cannot_run_keeps_its_state() -> None:
     async with agent_stage() as stage:
         stage.runtime.exec = Command()
