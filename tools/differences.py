@@ -731,6 +731,11 @@ _POD_PROBE_MARKER: Final = _differences_of(
         "users see the cause",
     ),
     (
+        "a probe of a native sidecar that names a port is left out",
+        "the port of the sidecar with this name is used",
+        "a sidecar is a container of the pod like any other",
+    ),
+    (
         "`scheme` of an HTTP probe is required; a probe can overwrite conditions of Kubernetes and Kruise",
         "the default is HTTP; `Ready` and similar conditions are rejected",
         "container probes have the same default; only the owner of a condition writes it",
@@ -1230,8 +1235,19 @@ _AGENT: Final = _differences_of(
         "the spec has an effect",
     ),
     (
+        "when the agent starts, the state of each probe becomes Unknown until its first result",
+        "the stored state stays until then, unless the container has restarted since the last probe",
+        "an update of the agent does not change the labels of pods",
+    ),
+    (
+        "each exec probe of a pod runs in its own period",
+        "the agent starts at most one command of a pod per second, and runs at most eight of them at the same "
+        "time; the probes of the pod take turns",
+        "a pod with many commands does not use up the processor time of the node and of the agent",
+    ),
+    (
         "preStop hooks over HTTP fail, because the pod's IP is unknown",
-        "the agent gets the IP from the container runtime",
+        "the agent gets the IP from the container runtime; for a pod in the host's network it uses 127.0.0.1",
         "these hooks run",
     ),
     (

@@ -173,7 +173,7 @@ async def test_a_container_that_restarts_is_unknown_first(stage: Stage) -> None:
     """containers case 47"""
     await stage.start_manager()
     await with_pods(stage)
-    slow = {"exec": {"command": ["/idle.sh"]}, "periodSeconds": 2}
+    slow = {"exec": {"command": ["/idle.sh"]}, "periodSeconds": 2, "successThreshold": 2}
     await mark(stage, marker(probe(podConditionType=CONDITION, markerPolicy=[IDLE], probe=slow)))
     (pod,) = await until_all(stage, "True", 1)
     seen: list[tuple[str | None, str | None]] = []

@@ -36,6 +36,8 @@ _STATUS: Final = {
     RuntimeGoneError: Status.UNAVAILABLE,
 }
 _NANO: Final = 1e9
+_MOST_OUTPUT: Final = 16_000_000
+"""Bytes of output that a container runtime passes on."""
 
 
 @asynccontextmanager
@@ -141,11 +143,16 @@ class _Calls:
                 "id": sandbox_status.id,
                 "metadata": {"uid": sandbox_status.pod_uid},
                 "network": {"ip": sandbox_status.ip},
+                "linux": {
+                    "namespaces": {"options": {"network": 2 if sandbox_status.is_in_host_network else 0}}
+                },
             }
         )
 
     async def _exec_sync(self, asked: Any) -> Any:
-        result = await self._runtime.exec_sync(asked.container_id, tuple(asked.cmd), timeout_s=asked.timeout)
+        result = await self._runtime.exec_sync(
+            asked.container_id, tuple(asked.cmd), timeout_s=asked.timeout, most_output=_MOST_OUTPUT
+        )
         return message("ExecSyncResponse")(
             stdout=result.stdout, stderr=result.stderr, exit_code=result.exit_code
         )

@@ -16,6 +16,7 @@ from pykruise.agent.cri.errors import (
     RuntimeGoneError,
     UnsupportedCallError,
 )
+from pykruise.agent.cri.shortened import LONGEST_FIELD
 from pykruise.agent.cri.values import (
     Auth,
     ContainerEvent,
@@ -88,6 +89,8 @@ class FakeRuntime:
         self.local: dict[str, Image] = {}
         self.running: dict[str, FakeContainer] = {}
         self.ips: dict[str, str] = {}
+        self.in_host_network: set[str] = set()
+        """UIDs of the pods that use the network of the node."""
         self.calls: list[tuple[str, str]] = []
         self.pulls: list[tuple[str, Auth | None, CriSandboxConfig]] = []
         self.stopped: list[tuple[str, int]] = []
@@ -234,9 +237,16 @@ class FakeRuntime:
     async def read_sandbox_status(self, sandbox_id: str) -> SandboxStatus:
         self._begin("PodSandboxStatus", sandbox_id)
         uid = sandbox_id.removeprefix("sandbox-")
-        return SandboxStatus(id=sandbox_id, pod_uid=uid, ip=self.ips.get(uid, ""))
+        return SandboxStatus(
+            id=sandbox_id,
+            pod_uid=uid,
+            ip=self.ips.get(uid, ""),
+            is_in_host_network=uid in self.in_host_network,
+        )
 
-    async def exec_sync(self, container_id: str, command: Sequence[str], *, timeout_s: float) -> ExecResult:
+    async def exec_sync(
+        self, container_id: str, command: Sequence[str], *, timeout_s: float, most_output: int = LONGEST_FIELD
+    ) -> ExecResult:
         self._begin("ExecSync", container_id)
         fake_container = self._found(container_id)
         if fake_container.state != "running":
@@ -246,9 +256,12 @@ class FakeRuntime:
             return OK
         try:
             async with asyncio.timeout(timeout_s):
-                return await self.exec(fake_container.name, command)
+                result = await self.exec(fake_container.name, command)
         except TimeoutError as error:
             raise CallTimeoutError(f"did not end within {timeout_s:g} s") from error
+        return msgspec.structs.replace(
+            result, stdout=result.stdout[:most_output], stderr=result.stderr[:most_output]
+        )
 
     async def stop_container(self, container_id: str, *, grace_s: int) -> None:
         self._begin("StopContainer", container_id)

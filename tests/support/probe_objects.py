@@ -61,6 +61,7 @@ def pod(
     is_initialized: bool | None = True,
     uid: str = "",
     others: Sequence[Mapping[str, Any]] = (),
+    init_containers: Sequence[Mapping[str, Any]] = (),
 ) -> PodView:
     """A pod of the namespace shop with app=web. `others`: containers before its main one. `is_initialized`:
     None: not reported yet."""
@@ -78,6 +79,7 @@ def pod(
                 "spec": {
                     "nodeName": node,
                     "containers": [*others, {"name": "main", "image": "a", "ports": list(ports)}],
+                    "initContainers": list(init_containers),
                 },
                 "status": {
                     "phase": phase,

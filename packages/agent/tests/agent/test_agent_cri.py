@@ -202,6 +202,19 @@ def test_containerd_before_2_sends_each_event_to_one_client(name: str, version: 
     assert splits_events(RuntimeVersion(name=name, version=version, api_version="v1")) is is_split
 
 
+@pytest.mark.real_time
+@pytest.mark.parametrize("is_in_host_network", [False, True])
+async def test_the_network_of_a_pod_is_read(tmp_path: Path, is_in_host_network: bool) -> None:
+    runtime = FakeRuntime(read_system_clock)
+    runtime.in_host_network = {"u-1"} if is_in_host_network else set()
+    container = runtime.run_container("main", pod_uid="u-1")
+    async with serving(runtime, tmp_path / "cri.sock"):
+        client = CriClient(str(tmp_path / "cri.sock"))
+        result = await client.read_sandbox_status(container.sandbox_id)
+        client.close()
+    assert result.is_in_host_network is is_in_host_network
+
+
 # ── answers without end ──────────────────────────────────────────────────────
 
 
@@ -219,8 +232,10 @@ async def test_only_the_beginning_of_a_commands_output_is_kept(tmp_path: Path) -
     async with serving(runtime, tmp_path / "cri.sock"):
         client = CriClient(str(tmp_path / "cri.sock"))
         result = await client.exec_sync(container.id, ["yes"], timeout_s=60)
+        longer = await client.exec_sync(container.id, ["yes"], timeout_s=60, most_output=100_000)
         client.close()
     assert result == ExecResult(exit_code=3, stdout=printed[:LONGEST_FIELD], stderr=b"why")
+    assert longer == ExecResult(exit_code=3, stdout=printed[:100_000], stderr=b"why")
 
 
 class Pieces:

@@ -9,7 +9,7 @@ import pytest
 
 from pykruise.agent.cri.values import ExecResult
 from pykruise.agent.flags import AgentGates
-from pykruise.agent.metadata_reporter import parse_environment
+from pykruise.agent.metadata_reporter import MOST_ENV, parse_environment
 from pykruise.agent.rules.container_metadata import ANNOTATION, Reported, report
 from pykruise.kube.resources import PODS
 from support.agent_stage import AgentStage, agent_stage
@@ -126,6 +126,26 @@ async def test_changed_metadata_restarts_a_container_within_an_update_in_place_o
         }
 
 
+async def test_a_container_that_the_kubelet_stops_for_its_new_image_is_not_stopped_again() -> None:
+    async with agent_stage() as stage:
+        # given a container whose environment comes from a label
+        environment(stage, VERSION="1")
+        pod = await stage.run_pod("web-0", env=FROM_LABEL, labels={"version": "1"})
+        await until_reported(stage)
+        # when an update in place changes the label and the image, and the kubelet needs two seconds for the stop
+        environment(stage, VERSION="2")
+        await stage.merge(PODS, "web-0", {"metadata": {"labels": {"version": "2"}}})
+        await stage.play_kubelet("web-0", InPlaceUpdateReady="False")
+        await asyncio.sleep(2.0)
+        stage.runtime.end_container(stage.runtime.newest("app", pod["metadata"]["uid"]).id)
+        await asyncio.sleep(1.0)
+        await stage.play_kubelet("web-0", InPlaceUpdateReady="False")
+        await asyncio.sleep(30.0)
+        # then the agent does not stop it
+        assert stage.runtime.stopped == []
+        assert await stage.events("Killing") == []
+
+
 async def test_a_failed_read_of_the_environment_is_retried_while_the_rest_is_reported() -> None:
     """containers case 63"""
     async with agent_stage() as stage:
@@ -225,6 +245,23 @@ async def test_an_annotation_with_line_breaks_restarts_a_container_once() -> Non
         [app] = await reported(stage)
         assert app["hashes"]["extractedEnvFromMetadataHash"] == _hash_by_hand(text)
         assert len(stage.runtime.stopped) == 1
+
+
+async def test_a_variable_after_a_long_one_is_hashed() -> None:
+    async with agent_stage() as stage:
+        environment(stage, LONG="x" * 200_000, VERSION="1")
+        await stage.run_pod("web-0", env=FROM_LABEL, labels={"version": "1"})
+        [app] = await until_reported(stage)
+        text = b'[{"name":"VERSION","value":"1"}]'
+        assert app["hashes"]["extractedEnvFromMetadataHash"] == _hash_by_hand(text)
+
+
+async def test_no_hash_is_reported_for_an_output_that_was_cut() -> None:
+    async with agent_stage() as stage:
+        environment(stage, LONG="x" * MOST_ENV, VERSION="1")
+        await stage.run_pod("web-0", env=FROM_LABEL, labels={"version": "1"})
+        [app] = await until_reported(stage)
+        assert app["hashes"] == {"plainHash": 0x1A2B}
 
 
 @pytest.mark.parametrize(

@@ -72,6 +72,30 @@ async def test_an_http_probe_is_judged_by_the_status_code(status: str, outcome: 
     assert "Accept: */*" in asked[0]
 
 
+@pytest.mark.parametrize(
+    ("final", "outcome", "message"),
+    [
+        ("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nbody", SUCCEEDED, "body"),
+        ("", FAILED, "the server closed the connection without a response"),
+    ],
+)
+async def test_a_response_before_the_final_one_is_no_result(final: str, outcome: str, message: str) -> None:
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 103 Early Hints\r\nLocation: /other\r\n\r\n")
+        await writer.drain()
+        await asyncio.sleep(0.05)
+        writer.write(final.encode())
+        writer.close()
+
+    server = await asyncio.start_server(handle, HOST, 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        result = await probe(httpGet={"port": port})
+    assert result is not None
+    assert (result[0], result[1].rpartition(": ")[2]) == (outcome, message)
+
+
 async def test_configured_headers_replace_the_default_ones() -> None:
     headers = [
         {"name": "Host", "value": "app.example"},

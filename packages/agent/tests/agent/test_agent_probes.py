@@ -89,6 +89,47 @@ async def test_another_run_of_the_container_is_unknown_first() -> None:
         await state_is(stage, "game#idle", "Succeeded", within_s=30.0)
 
 
+async def test_another_run_of_the_container_is_probed_in_the_same_period() -> None:
+    async with agent_stage() as stage:
+        # given a probe that succeeds once a minute
+        stage.runtime.exec = command = Command()
+        pod = await stage.run_pod("web-0")
+        await stage.ask_probes(pod, probe(periodSeconds=60))
+        before = await state_is(stage, "game#idle", "Succeeded", within_s=70.0)
+        # when the container restarts well before the next probe
+        await asyncio.sleep(20.0)
+        stage.runtime.end_container(stage.runtime.newest("app", pod["metadata"]["uid"]).id)
+        await stage.until(lambda: command.count == 2, within_s=70.0)
+        await asyncio.sleep(2.0)
+        # then the state is that of the new container, and was not unknown in between
+        after = (await stage.probe_states())["game#idle"]
+        assert (after["state"], after["lastTransitionTime"]) == ("Succeeded", before["lastTransitionTime"])
+        assert after["lastProbeTime"] > before["lastProbeTime"]
+
+
+async def test_a_container_is_unknown_before_its_first_outcome() -> None:
+    async with agent_stage() as stage:
+        stage.runtime.exec = Command()
+        pod = await stage.run_pod("web-0")
+        await stage.ask_probes(pod, probe(initialDelaySeconds=60))
+        before = await state_is(stage, "game#idle", "Unknown", within_s=10.0)
+        await asyncio.sleep(20.0)
+        assert await stage.probe_states() == {"game#idle": before}
+        assert await stage.events("KruiseProbeFailed") == []
+        await state_is(stage, "game#idle", "Succeeded")
+
+
+async def test_a_container_that_appears_after_the_first_check_is_unknown() -> None:
+    async with agent_stage() as stage:
+        stage.runtime.exec = Command()
+        pod = await stage.run_pod("web-0")
+        await stage.ask_probes(pod, probe(container="late", initialDelaySeconds=60))
+        await asyncio.sleep(10.0)
+        assert await stage.probe_states() == {}
+        stage.runtime.run_container("late", pod_uid=pod["metadata"]["uid"])
+        await state_is(stage, "game#idle", "Unknown", within_s=10.0)
+
+
 async def test_a_container_that_does_not_run_fails_without_a_probe() -> None:
     async with agent_stage() as stage:
         stage.runtime.exec = command = Command()
@@ -176,6 +217,25 @@ async def test_a_probe_that_moves_to_another_container_becomes_unknown() -> None
         await state_is(stage, "game#idle", "Succeeded")
         await stage.ask_probes(pod, probe(container="none", periodSeconds=30))
         await state_is(stage, "game#idle", "Unknown", within_s=10.0)
+
+
+async def test_a_change_of_another_probe_does_not_repeat_a_running_probe() -> None:
+    async with agent_stage() as stage:
+        # given a probe that runs for eight seconds
+        stage.runtime.exec = command = Command()
+        command.takes_s = 8.0
+        pod = await stage.run_pod("web-0")
+        slow = probe(periodSeconds=60, timeoutSeconds=10)
+        await stage.ask_probes(pod, slow)
+        await stage.until(lambda: command.count == 1, within_s=120.0)
+        # when another probe of the pod appears and disappears during this time
+        other = probe("game#other", tcpSocket={"port": 80})
+        for probes in ((slow, other), (slow,)):
+            await asyncio.sleep(2.0)
+            await stage.ask_probes(pod, *probes)
+        # then the result of the only run is reported
+        await state_is(stage, "game#idle", "Succeeded", within_s=10.0)
+        assert command.count == 1
 
 
 async def test_removed_probes_end_and_their_states_are_removed() -> None:
@@ -274,6 +334,53 @@ async def test_a_pod_with_many_commands_starts_one_a_second_and_leaves_the_worke
         assert started["/fast"] >= 5
 
 
+async def test_each_command_of_a_pod_gets_its_turn() -> None:
+    async with agent_stage() as stage:
+        started = Counter[str]()
+
+        async def run(_name: str, command: Sequence[str]) -> ExecResult:
+            started[command[0]] += 1
+            await asyncio.sleep(20.5)
+            return ExecResult(exit_code=0, stdout=b"", stderr=b"")
+
+        stage.runtime.exec = run
+        pod = await stage.run_pod("web-0")
+        # when more slow commands are due than may run at the same time
+        names = [f"/{number}" for number in range(12)]
+        probes = [
+            probe(f"game#{name[1:]}", exec={"command": [name]}, timeoutSeconds=60, periodSeconds=1)
+            for name in names
+        ]
+        await stage.ask_probes(pod, *probes)
+        await asyncio.sleep(200.0)
+        # then none of them runs more often than another one
+        counts = [started[name] for name in names]
+        assert min(counts) >= 4
+        assert max(counts) - min(counts) <= 1
+
+
+async def test_a_waiting_command_that_is_removed_does_not_hold_up_others() -> None:
+    async with agent_stage() as stage:
+        started = Counter[str]()
+
+        async def run(_name: str, command: Sequence[str]) -> ExecResult:
+            started[command[0]] += 1
+            return ExecResult(exit_code=0, stdout=b"", stderr=b"")
+
+        stage.runtime.exec = run
+        pod = await stage.run_pod("web-0")
+        many = [probe(f"game#{number}", exec={"command": ["/many"]}) for number in range(50)]
+        last = probe("game#last", exec={"command": ["/last"]})
+        await stage.ask_probes(pod, *many, last)
+        await asyncio.sleep(6.0)
+        assert started["/last"] == 0
+        # when the probes that wait before the last one are removed, or get another handler
+        changed = probe("game#0", tcpSocket={"port": 80})
+        await stage.ask_probes(pod, changed, last)
+        # then it runs
+        await stage.until(lambda: started["/last"] > 0, within_s=10.0)
+
+
 async def test_a_probe_that_cannot_run_keeps_its_state() -> None:
     async with agent_stage() as stage:
         stage.runtime.exec = Command()
@@ -295,7 +402,7 @@ async def test_a_pod_without_an_address_has_no_failed_probe() -> None:
         pod = await stage.run_pod("web-0")
         await stage.ask_probes(pod, probe(tcpSocket={"port": 80}))
         await asyncio.sleep(30.0)
-        assert await stage.probe_states() == {}
+        assert [state["state"] for state in (await stage.probe_states()).values()] == ["Unknown"]
 
 
 async def test_a_runtime_that_is_away_changes_no_state() -> None:

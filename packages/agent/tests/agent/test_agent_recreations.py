@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from pykruise.agent import containers
 from pykruise.agent.cri.values import ExecResult
 from pykruise.agent.rules.recreations import REQUESTS
 from pykruise.kube.resources import PODS
@@ -211,6 +212,33 @@ async def test_the_hook_runs_before_the_stop_and_counts_against_the_grace_period
         assert stage.runtime.execs == [("app", ("/drain", "now"))]
         [(_, grace_s)] = stage.runtime.stopped
         assert grace_s == 6
+
+
+@pytest.mark.parametrize(
+    ("ip", "is_in_host_network", "asked"),
+    [("10.0.0.9", False, "10.0.0.9"), ("", True, "127.0.0.1"), ("", False, "")],
+)
+async def test_a_hook_gets_the_address_of_the_pod_or_of_the_host(
+    monkeypatch: pytest.MonkeyPatch, ip: str, is_in_host_network: bool, asked: str
+) -> None:
+    given: list[str] = []
+
+    async def run(*_: object, ip: str, **__: object) -> None:
+        given.append(ip)
+
+    monkeypatch.setattr(containers, "run_pre_stop", run)
+    async with agent_stage() as stage:
+        # given a pod with its own network, with that of the host, or without a known network
+        pod = await stage.run_pod("web-0")
+        uid = pod["metadata"]["uid"]
+        stage.runtime.ips[uid] = ip
+        stage.runtime.in_host_network = {uid} if is_in_host_network else set()
+        # when
+        get = {"preStop": {"httpGet": {"port": 80}}}
+        await stage.request_recreation("again", pod, terminationGracePeriodSeconds=10, details={"app": get})
+        await stage.until(lambda: bool(stage.runtime.stopped))
+        # then
+        assert given == [asked]
 
 
 async def test_the_hook_is_left_out_without_a_grace_period() -> None:

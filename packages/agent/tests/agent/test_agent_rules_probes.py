@@ -3,6 +3,7 @@
 from typing import Any
 
 import msgspec
+import pytest
 
 from pykruise.agent.rules.probe_checks import (
     FAILED,
@@ -61,10 +62,19 @@ def test_successes_are_counted_too() -> None:
     assert states(played(probe, seen(FAILED), seen(), seen())) == [FAILED, FAILED, SUCCEEDED]
 
 
-def test_another_run_of_the_container_is_unknown_until_the_next_check() -> None:
+def test_another_run_of_the_container_is_unknown_until_its_first_outcome() -> None:
     """containers case 47"""
-    checks = played(EXEC, seen(), seen(id="c://2"), seen(id="c://2"))
+    checks = played(EXEC, seen(), seen("", id="c://2"), seen(id="c://2"))
     assert states(checks) == [SUCCEEDED, UNKNOWN, SUCCEEDED]
+
+
+def test_another_run_of_the_container_is_probed_immediately() -> None:
+    probe = {**EXEC, "failureThreshold": 2}
+    (before,) = played(probe, seen())
+    assert needs_probe(probe, before, seen(id="c://2"), 11.0)
+    bad = seen(FAILED, id="c://2")
+    assert states(played(probe, seen(), seen(id="c://2"))) == [SUCCEEDED, SUCCEEDED]
+    assert states(played(probe, seen(), bad, bad)) == [SUCCEEDED, UNKNOWN, FAILED]
 
 
 def test_a_container_that_does_not_run_fails_without_being_checked() -> None:
@@ -73,7 +83,7 @@ def test_a_container_that_does_not_run_fails_without_being_checked() -> None:
     assert (check.state, check.message, check.count) == (FAILED, "Container(main) is Non-running", 0)
 
 
-def test_a_container_before_its_initial_delay_has_no_probe_state() -> None:
+def test_a_probe_has_no_outcome_before_its_initial_delay() -> None:
     assert states(played({**EXEC, "initialDelaySeconds": 12}, None, seen(), seen())) == ["", "", SUCCEEDED]
 
 
@@ -164,6 +174,26 @@ def test_an_unchanged_probe_state_keeps_its_transition_time_and_position() -> No
 
 def test_an_agent_that_just_started_keeps_the_stored_states() -> None:
     assert status_of(SPEC, stored("a"), {("u", "game#a"): Check()}, 700.0) == stored("a")
+
+
+@pytest.mark.parametrize(("started_at", "state"), [(0.5, SUCCEEDED), (1.5, SUCCEEDED), (2.0, UNKNOWN)])
+def test_a_stored_state_of_an_earlier_container_becomes_unknown(started_at: float, state: str) -> None:
+    # given a state that was stored in the second 1, and an agent that has no outcome yet
+    check = Check(container_id="c://2", started_at=started_at)
+    # when
+    status = status_of(SPEC, stored("a"), {("u", "game#a"): check}, 700.5)
+    # then
+    (told,) = status["podProbeStatuses"][0]["probeStates"]
+    assert told["state"] == state
+    # and the written state does not change again
+    assert status_of(SPEC, status, {("u", "game#a"): check}, 900.0) == status
+
+
+def test_a_container_without_an_outcome_is_unknown() -> None:
+    here, there = ("u", "game#a"), ("u", "game#b")
+    status = status_of(SPEC, {}, {here: Check(container_id="c://1"), there: Check()}, 700.0)
+    (told,) = status["podProbeStatuses"][0]["probeStates"]
+    assert (told["name"], told["state"]) == ("game#a", UNKNOWN)
 
 
 def test_pods_without_probes_have_no_state() -> None:

@@ -3,6 +3,8 @@
 import asyncio
 import json
 
+import pytest
+
 from pykruise.agent.rules.container_metadata import ANNOTATION
 from pykruise.agent.rules.image_pulls import NODE_IMAGES
 from pykruise.agent.rules.recreations import REQUESTS
@@ -61,6 +63,33 @@ async def test_a_request_started_by_the_daemon_continues_where_it_was() -> None:
         # then only the second one is stopped
         await stage.until(lambda: [name for name, _ in stage.runtime.stopped] == ["side"])
         assert (await stage.phases("again"))["app"] == "Succeeded"
+
+
+@pytest.mark.parametrize(("restarts", "state"), [(False, "Succeeded"), (True, "Unknown")])
+async def test_a_probe_result_stays_unless_the_container_restarted_while_no_agent_ran(
+    restarts: bool, state: str
+) -> None:
+    async with agent_stage() as stage:
+        # given a stored result, and no agent any more
+        pod = await stage.run_pod("web-0")
+        probe = {"periodSeconds": 5, "initialDelaySeconds": 120, "exec": {"command": ["/idle"]}}
+        asked = {"name": "game#idle", "containerName": "app", "probe": probe}
+        await stage.ask_probes(pod, asked)
+
+        async def has_succeeded() -> bool:
+            return (await stage.probe_states()).get("game#idle", {}).get("state") == "Succeeded"
+
+        await stage.until(has_succeeded, within_s=150.0)
+        await stage.stop_agent()
+        # when the container may restart, and then an agent starts
+        await asyncio.sleep(10.0)
+        if restarts:
+            stage.runtime.end_container(stage.runtime.newest("app", pod["metadata"]["uid"]).id)
+            await asyncio.sleep(5.0)
+        await stage.start_agent()
+        await asyncio.sleep(20.0)
+        # then
+        assert (await stage.probe_states())["game#idle"]["state"] == state
 
 
 async def test_metadata_reported_by_the_daemon_is_kept_for_the_same_containers() -> None:

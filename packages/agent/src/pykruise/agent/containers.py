@@ -21,6 +21,7 @@ from pykruise.kube.client.recorder import EventRecorder
 from pykruise.kube.resources import PODS
 
 LEAST_GRACE_S: Final = 2
+LOOPBACK: Final = "127.0.0.1"
 
 
 class PodRef(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,8 +103,11 @@ async def stop(
 
 
 async def _read_ip(client: CriClient, container: CriContainer) -> str:
-    """Return the pod's address as the runtime reports it; empty for pods in the host's network."""
+    """Return the pod's address as the runtime reports it; empty if there is none. For a pod in the host's network, return
+    the loopback address: the agent is in the same network.
+    """
     try:
-        return (await client.read_sandbox_status(container.sandbox_id)).ip
+        status = await client.read_sandbox_status(container.sandbox_id)
     except CriError:
         return ""
+    return status.ip or (LOOPBACK if status.is_in_host_network else "")

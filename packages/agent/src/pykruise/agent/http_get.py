@@ -25,6 +25,8 @@ MOST_BODY: Final = 10 * 1024
 MOST_HEAD: Final = 64 * 1024
 MOST_REDIRECTS: Final = 10
 
+_SWITCHING_PROTOCOLS: Final = 101
+"""The only status below 200 that is a final response."""
 _NOT_TLS: Final = "WRONG_VERSION_NUMBER"
 """OpenSSL's reason if the first bytes of the server are not TLS."""
 
@@ -90,9 +92,10 @@ def _bracket_ipv6(host: str) -> str:
 
 
 class _Response:
-    """Result of the parser."""
+    """The final response of a server, and the parser that reads it. Interim responses before it are ignored."""
 
     def __init__(self) -> None:
+        self.parser = httptools.HttpResponseParser(self)
         self.body = bytearray()
         self.location = ""
         self.is_complete = False
@@ -105,7 +108,17 @@ class _Response:
         self.body += body
 
     def on_message_complete(self) -> None:
-        self.is_complete = True
+        if self.read_status():
+            self.is_complete = True
+        else:
+            self.body.clear()
+            self.location = ""
+
+    def read_status(self) -> int:
+        """Return the status; 0 before the status of the final response has arrived."""
+        status: int = self.parser.get_status_code()
+        is_interim = 100 <= status < 200 and status != _SWITCHING_PROTOCOLS
+        return 0 if is_interim else status
 
 
 async def _get_once(host: str, port: int, path: str, is_tls: bool, headers: Headers) -> HttpAnswer:
@@ -116,19 +129,21 @@ async def _get_once(host: str, port: int, path: str, is_tls: bool, headers: Head
     try:
         writer.write(request)
         response = _Response()
-        parser = httptools.HttpResponseParser(response)
-        received = 0
+        data, received = b"", 0
         while not response.is_complete and len(response.body) < MOST_BODY:
             data = await reader.read(16 * 1024)
             received += len(data)
             if not data:
-                if not parser.get_status_code():
-                    raise EOFError("the server closed the connection without a response")
                 break
             if received > MOST_HEAD + MOST_BODY:
                 break
-            parser.feed_data(data)
-        return HttpAnswer(parser.get_status_code(), bytes(response.body[:MOST_BODY]), response.location)
+            response.parser.feed_data(data)
+        status = response.read_status()
+        if not status:
+            raise EOFError(
+                "no final response arrived" if data else "the server closed the connection without a response"
+            )
+        return HttpAnswer(status, bytes(response.body[:MOST_BODY]), response.location)
     finally:
         writer.close()
         with suppress(OSError, ssl.SSLError, TimeoutError):

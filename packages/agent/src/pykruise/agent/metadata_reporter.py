@@ -47,6 +47,14 @@ GATHER_S: Final = 1.0
 """Seconds to wait before a report, because several changes of a pod's status arrive within a short time."""
 ENV_TIMEOUT_S: Final = 3.0
 ENV_RETRY_S: Final = 3.0
+MOST_ENV: Final = 1024 * 1024
+"""Maximum number of bytes of an environment that is read, so that a command named `env` in a container cannot use all
+memory of the agent. A ConfigMap is not longer.
+"""
+RESTART_AFTER_S: Final = 3.0
+"""Seconds to wait before a container with an outdated environment is stopped. If its image has changed too, the kubelet
+stops it in this time, and its preStop hook does not run twice.
+"""
 DEFAULT_GRACE_S: Final = 30
 
 GRACE_LABELS: Final = (
@@ -144,7 +152,7 @@ class MetadataReporter:
             body = report_patch(pod, reported)
             await self._writer.patch_status(PODS, key, body, uid=pod.uid, patch_type=PatchType.STRATEGIC)
         for name in list_stale_containers(pod, reported) if self._with_environment else ():
-            self.restarts.queue.add((key, name))
+            self.restarts.queue.add_after((key, name), RESTART_AFTER_S)
         return None if is_complete else ENV_RETRY_S
 
     def _group_by_runtime(self, pod: NodePod) -> Sequence[tuple[Runtime, Mapping[str, str]]]:
@@ -190,7 +198,9 @@ class MetadataReporter:
         if not sources:
             return {}
         try:
-            result = await runtime.client.exec_sync(container.id, ("env",), timeout_s=ENV_TIMEOUT_S)
+            result = await runtime.client.exec_sync(
+                container.id, ("env",), timeout_s=ENV_TIMEOUT_S, most_output=MOST_ENV
+            )
         except CriError as error:
             _log.info(
                 "the command `env` in container %s failed: %s; retry in %g s",
@@ -202,6 +212,11 @@ class MetadataReporter:
         if result.exit_code:
             _log.info(
                 "the command `env` in container %s ended with exit code %d", container.name, result.exit_code
+            )
+            return None
+        if len(result.stdout) >= MOST_ENV:  # the rest was cut, so a variable may be missing
+            _log.warning(
+                "the command `env` in container %s prints %d bytes or more", container.name, MOST_ENV
             )
             return None
         return parse_environment(result.stdout, long_values)

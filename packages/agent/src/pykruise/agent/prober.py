@@ -109,6 +109,8 @@ class Prober:
         """The event loop's time after which the next command may start in the pod, by pod UID."""
         self._execs = Counter[str]()
         """The number of commands that run in the pod, by pod UID."""
+        self._lines: dict[str, dict[CheckKey, None]] = {}
+        """The probes that wait for the start of their command, in the order in which they became due, by pod UID."""
         self.status_writes = 0
         checks: WorkQueue[CheckKey] = WorkQueue(cost_factor=0, base_delay_s=0.5, max_delay_s=50.0, rng=rng)
         self.controller = Controller("prober", self._check_probe, queue=checks, workers=WORKERS, clock=clock)
@@ -139,6 +141,8 @@ class Prober:
                 is_first = name not in self._asked
                 self.controller.queue.add_after(name, self._choose_first_pause_s(value) if is_first else 0.0)
         self._asked = asked
+        for name in [name for line in self._lines.values() for name in line if name not in asked]:
+            self._leave_line(name)
         self._checks = {name: check for name, check in self._checks.items() if name in asked}
         self._reported = {name: check for name, check in self._reported.items() if name in asked}
         if view is not None:
@@ -160,38 +164,57 @@ class Prober:
         pod, probe = asked
         rules = rules_of(probe)
         now, before = self._clock(), self._checks.get(name)
-        if (left_s := compute_due_time(rules, before, now) - now) > 0 and not _is_other(rules, before):
-            return left_s
+        left_s = compute_due_time(rules, before, now) - now
+        is_due = left_s <= 0 or _is_other(rules, before)
         is_exec = bool(rules.get("exec"))
-        if is_exec and (wait_s := self._reserve_exec(pod["uid"])) > 0:
+        if not is_due or not is_exec:
+            self._leave_line(name)
+        if not is_due:
+            return left_s
+        if is_exec and (wait_s := self._reserve_exec(name)) > 0:
             return wait_s
         try:
             seen = await self._observe(pod, probe, rules, before, now)
         finally:
             if is_exec:
                 self._execs[pod["uid"]] -= 1
-        if self._asked.get(name) is not asked:
-            # The spec has changed while the probe ran, so the result may be out of date.
-            return 0.0 if name in self._asked else None
+        current = self._asked.get(name)
+        if current is None:
+            return None
+        if not _is_same_probe(current, asked):
+            # The probe's spec has changed while the probe ran, so the result may be out of date.
+            return 0.0
         check = self._checks[name] = advance_check(rules, before, seen, now)
-        if before is None or (check.state, check.said_at) != (before.state, before.said_at):
+        if before is None or _list_reported(check) != _list_reported(before):
             self.reports.queue.add_after(self._key, GATHER_S)
         now = self._clock()
         return max(LEAST_PAUSE_S, compute_due_time(rules, check, now) - now)
 
-    def _reserve_exec(self, uid: str) -> float:
-        """Return the seconds until a command may start in the pod. If it may start now, count it and return 0."""
-        now = asyncio.get_running_loop().time()
-        wait_s = self._exec_after.get(uid, 0.0) - now
+    def _reserve_exec(self, name: CheckKey) -> float:
+        """Return the seconds until the probe's command may start. If it may start now, count it and return 0.
+
+        Each probe gets its turn: those that became due earlier start earlier.
+        """
+        uid, now = name[0], asyncio.get_running_loop().time()
+        line = self._lines.setdefault(uid, {})
+        line.setdefault(name)
+        wait_s = max(0.0, self._exec_after.get(uid, 0.0) - now) + list(line).index(name) * EXEC_PAUSE_S
         if wait_s > 0:
             return wait_s
         if self._execs[uid] >= EXECS_OF_POD:
             return EXEC_PAUSE_S
+        self._leave_line(name)
         self._exec_after = {other: after for other, after in self._exec_after.items() if after > now}
         self._execs += Counter[str]()  # drops pods without running commands
         self._exec_after[uid] = now + EXEC_PAUSE_S
         self._execs[uid] += 1
         return 0.0
+
+    def _leave_line(self, name: CheckKey) -> None:
+        line = self._lines.get(name[0], {})
+        line.pop(name, None)
+        if not line:
+            self._lines.pop(name[0], None)
 
     async def _observe(
         self,
@@ -263,6 +286,17 @@ class Prober:
                 message=event.message,
             )
         self._reported = checks
+
+
+def _list_reported(check: Check) -> tuple[object, ...]:
+    """Return the values of a check on which the reported state depends."""
+    return check.state, check.said_at, check.container_id
+
+
+def _is_same_probe(a: Asked, b: Asked) -> bool:
+    """Whether both ask for the same probe at the same IP. Other probes of the pod may differ."""
+    (pod_a, probe_a), (pod_b, probe_b) = a, b
+    return probe_a == probe_b and pod_a.get("IP") == pod_b.get("IP")
 
 
 def _is_other(rules: Mapping[str, Any], check: Check | None) -> bool:

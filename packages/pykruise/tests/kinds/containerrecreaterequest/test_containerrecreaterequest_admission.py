@@ -420,6 +420,8 @@ def as_stored(
     [
         (as_stored(), as_stored(podName="x"), "spec is immutable"),
         (as_stored(), {"metadata": as_stored()["metadata"]}, "spec is immutable"),
+        (as_stored(strategy={"minStartedSeconds": 5}), as_stored(strategy={}), "spec is immutable"),
+        (as_stored(ttlSecondsAfterFinished=0), as_stored(), "spec is immutable"),
         (as_stored(), as_stored(labels={NODE_NAME: "n1"}), f"label {POD_UID} is immutable"),
         (
             as_stored(),
@@ -452,6 +454,8 @@ async def test_the_spec_and_target_labels_of_a_stored_request_are_immutable(
         (as_stored(), as_stored(labels={POD_UID: "uid-web", NODE_NAME: "n1", "a": "b"})),
         (as_stored(annotations={SINCE: ""}), as_stored(annotations={SINCE: "a"})),
         (as_stored(annotations={SINCE: "a"}), as_stored(annotations={SINCE: "a", "b": "c"})),
+        # a typed client leaves out zero values
+        (as_stored(strategy={"orderedRecreate": False, "minStartedSeconds": 0}), as_stored(strategy={})),
         # an invalid value that was stored before its rule existed is accepted
         (as_stored(activeDeadlineSeconds=1), as_stored(activeDeadlineSeconds=1, annotations={"b": "c"})),
     ],

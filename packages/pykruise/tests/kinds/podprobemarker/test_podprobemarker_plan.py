@@ -173,6 +173,18 @@ def test_a_port_is_stored_by_its_number_and_one_without_is_left_out() -> None:
     assert plan.skipped["web-0"].code is Code.PROBE_PORT
 
 
+def test_a_port_of_a_native_sidecar_is_found_by_its_name() -> None:
+    proxy = {"name": "proxy", "image": "b", "ports": [{"name": "admin", "containerPort": 15000}]}
+    view = marker("game", probe("up", containerName="proxy", on={"tcpSocket": {"port": "admin"}}))
+    item = pod(init_containers=[{**proxy, "restartPolicy": "Always"}])
+    plan = planned(view, pods=[item], asked=[node_probes("n1")])
+    ((result,),) = entries_of(plan).values()
+    assert [probe["probe"] for probe in result["probes"]] == [{"tcpSocket": {"port": 15000}}]
+    # but an init container that ends is not probed
+    plan = planned(view, pods=[pod(init_containers=[proxy])], asked=[node_probes("n1")])
+    assert (plan.stages, plan.skipped["web-0"].code) == ((), Code.PROBE_PORT)
+
+
 @pytest.mark.parametrize("port", ["lost", "8o", "٨٠"])
 def test_a_pod_without_a_resolvable_probe_port_gets_no_entry(port: str) -> None:
     view = marker("game", probe("web", on={"tcpSocket": {"port": port}}))

@@ -26,7 +26,7 @@ from pykruise.agent.cri.errors import (
     UnsupportedCallError,
 )
 from pykruise.agent.cri.protocol import load_message_class, make_unary_call, stream_call
-from pykruise.agent.cri.shortened import Shortened
+from pykruise.agent.cri.shortened import LONGEST_FIELD, Shortened
 from pykruise.agent.cri.values import (
     Auth,
     ContainerEvent,
@@ -48,6 +48,8 @@ FIRST_IMAGES_S: Final = 10.0
 """Time limit of calls for which the runtime may first have to count the node's images."""
 
 _STATES: Final[tuple[ContainerState, ...]] = ("created", "running", "exited", "unknown")
+_NODE: Final = 2
+"""NamespaceMode of containers that use the namespace of the node."""
 _NANO: Final = 1e9
 
 
@@ -130,10 +132,22 @@ class CriClient:
         """Return the status of one pod sandbox. Raises CriNotFoundError."""
         answer = await self._call("RuntimeService", "PodSandboxStatus", {"pod_sandbox_id": sandbox_id})
         item = answer.status
-        return SandboxStatus(id=item.id, pod_uid=item.metadata.uid, ip=item.network.ip)
+        return SandboxStatus(
+            id=item.id,
+            pod_uid=item.metadata.uid,
+            ip=item.network.ip,
+            is_in_host_network=item.linux.namespaces.options.network == _NODE,
+        )
 
-    async def exec_sync(self, container_id: str, command: Sequence[str], *, timeout_s: float) -> ExecResult:
-        """Run a command in a container until it ends. The first LONGEST_FIELD bytes of each output are kept.
+    async def exec_sync(
+        self,
+        container_id: str,
+        command: Sequence[str],
+        *,
+        timeout_s: float,
+        most_output: int = LONGEST_FIELD,
+    ) -> ExecResult:
+        """Run a command in a container until it ends. The first `most_output` bytes of each output are kept.
 
         Raises CallTimeoutError when the command runs longer, CriNotFoundError, and CallRefusedError when the command
         cannot be started.
@@ -142,7 +156,7 @@ class CriClient:
         asked = {"container_id": container_id, "cmd": list(command), "timeout": whole_s}
         async with _limit_time(timeout_s, "ExecSync"):
             answer = await self._call_shortened(
-                "RuntimeService", "ExecSync", asked, timeout_s=whole_s + CALL_S
+                "RuntimeService", "ExecSync", asked, timeout_s=whole_s + CALL_S, longest=most_output
             )
         return ExecResult(exit_code=answer.exit_code, stdout=answer.stdout, stderr=answer.stderr)
 
@@ -202,15 +216,15 @@ class CriClient:
             raise _convert_error(error, name, socket=self.socket, timeout_s=timeout_s) from error
 
     async def _call_shortened(
-        self, service: str, name: str, asked: Mapping[str, Any], *, timeout_s: float
+        self, service: str, name: str, asked: Mapping[str, Any], *, timeout_s: float, longest: int
     ) -> Any:
-        """Call like `_call`, but shorten long fields of the response."""
+        """Call like `_call`, but keep only the first `longest` bytes of each field of the response."""
         method = make_unary_call(self._channel, service, name)
         try:
             async with method.open(timeout=timeout_s) as stream:
                 await stream.send_message(load_message_class(f"{name}Request")(**asked), end=True)
                 # grpclib has no public interface for this.
-                stream._stream = Shortened(stream._stream)  # type: ignore[assignment]
+                stream._stream = Shortened(stream._stream, longest=longest)  # type: ignore[assignment]
                 answer = await stream.recv_message()
             if answer is None:
                 raise ProtocolError("no response")

@@ -1,6 +1,6 @@
 """Shortens the long fields of a message while the message arrives, so that it is never completely in memory.
 
-HTTP/2 stream of a response ──▶ Shortened ──▶ grpclib, which reads the same message with fields up to LONGEST_FIELD
+HTTP/2 stream of a response ──▶ Shortened ──▶ grpclib, which reads the same message with shorter fields
 
 A command in a container may print without end, and runtimes pass on up to 16 MB of its output. grpclib has no limit
 for a message and collects it before decoding. It reads five bytes with the length of the message, and then that many
@@ -12,8 +12,8 @@ import struct
 from typing import Any, Final
 
 LONGEST_FIELD: Final = 64 * 1024
-"""Maximum number of bytes that are kept of a string or bytes field. Nested messages are encoded like such fields, so
-this works only for responses without nested messages.
+"""Maximum number of bytes that are kept of a string or bytes field, unless the caller needs more. Nested messages are
+encoded like such fields, so this works only for responses without nested messages.
 """
 
 _HEAD: Final = struct.Struct(">?I")
@@ -24,8 +24,9 @@ _FIXED: Final = {_FIXED_64: 8, _FIXED_32: 4}
 class Shortened:
     """Replaces the stream of a call's response. Raises ValueError if the data is not a protobuf message."""
 
-    def __init__(self, stream: Any) -> None:
+    def __init__(self, stream: Any, *, longest: int = LONGEST_FIELD) -> None:
         self._stream = stream
+        self._longest = longest
         self._kept: bytes | None = None
 
     def __getattr__(self, name: str) -> Any:
@@ -65,7 +66,7 @@ class Shortened:
                 if size > left - len(raw):
                     raise ValueError("a field is longer than its message")
                 left -= len(raw) + size
-                first = await self._stream.recv_data(min(size, LONGEST_FIELD))
+                first = await self._stream.recv_data(min(size, self._longest))
                 await self._skip(size - len(first))
                 kept += _as_varint(len(first)) + first
             else:

@@ -89,6 +89,7 @@ class SandboxStatus(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     pod_uid: str
     ip: str
+    is_in_host_network: bool = False
 
 
 class ExecResult(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.kube.clock import Instant, format_time
+from pykruise.kube.clock import Instant, format_time, parse_optional_time
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.resources import Resource
 
@@ -76,6 +76,8 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
 
     handler: Document = {}
     container_id: str = ""
+    started_at: Instant = 0.0
+    """The time at which the container started."""
     outcome: str = ""
     """The latest outcome; `count` is the number of consecutive checks with this outcome."""
     count: int = 0
@@ -111,10 +113,11 @@ def advance_check(
     if seen is None:
         return check
     if seen.id != check.container_id:
-        is_other = bool(check.container_id)
-        check = msgspec.structs.replace(check, container_id=seen.id, outcome="", count=0)
-        if is_other:
-            return _set_state(check, UNKNOWN, "", now)
+        if check.container_id:
+            check = _set_state(check, UNKNOWN, "", now)
+        check = msgspec.structs.replace(
+            check, container_id=seen.id, started_at=seen.started_at, outcome="", count=0
+        )
     if not seen.is_running:
         return _set_state(check, FAILED, seen.message, now)
     if _is_early(probe, seen, now) or not seen.outcome:
@@ -133,8 +136,7 @@ def needs_probe(probe: Mapping[str, Any], before: Check | None, seen: SeenProbe 
         return False
     if compute_due_time(probe, replace_handler(probe, before), now) > now:
         return False
-    is_other = before is not None and before.container_id not in ("", seen.id)
-    return not is_other and not _is_early(probe, seen, now)
+    return not _is_early(probe, seen, now)
 
 
 def read_timeout_s(probe: Mapping[str, Any]) -> float:
@@ -165,6 +167,7 @@ def replace_handler(probe: Mapping[str, Any], before: Check | None) -> Check:
     return Check(
         handler=handler,
         container_id=before.container_id,
+        started_at=before.started_at,
         state=UNKNOWN if before.state else "",
         said_at=before.said_at,
     )
@@ -213,6 +216,8 @@ def _build_states(
 ) -> Iterator[Document]:
     for name in names:
         check, before = checks.get((uid, name)), known.get(name)
+        if check is not None and not check.state and _is_outdated(before, check):
+            check = msgspec.structs.replace(check, state=UNKNOWN, said_at=now)
         if check is None or not check.state:
             if before is not None:
                 yield before
@@ -226,6 +231,14 @@ def _build_states(
             "lastTransitionTime": since or format_time(now),
             **({"message": check.message} if check.message else {}),
         }
+
+
+def _is_outdated(stored: Document | None, check: Check) -> bool:
+    """Whether the check has a container, and the stored state is missing or of an earlier container."""
+    if not check.container_id or stored is None:
+        return bool(check.container_id)
+    probed_at = parse_optional_time(stored.get("lastProbeTime"))
+    return probed_at is not None and probed_at < int(check.started_at)
 
 
 # ── messages for people ──────────────────────────────────────────────────────

@@ -57,7 +57,7 @@ def _find_port(probe: ContainerProbe) -> int | str | None:
 
 
 def _find_port_number(port: str, container: str, pod: PodView) -> int | None:
-    for item in pod.containers:
+    for item in (*pod.containers, *pod.sidecars):
         if item.name == container:
             for name, number in item.named_ports:
                 if name == port:

@@ -12,7 +12,7 @@ from pykruise.kube.clock import Instant, format_time
 from pykruise.pods.corrections import OF_THE_WORKLOAD
 from pykruise.pods.lifecycle.blockers import blocker_of, find_closed_gate, find_next_blocker_time
 from pykruise.pods.probes.api import ContainerProbe, NamedProbe, ProbeState
-from pykruise.pods.probes.views import FAILED, SUCCEEDED, split_name
+from pykruise.pods.probes.views import FAILED, SUCCEEDED, UNKNOWN, split_name
 from pykruise.pods.reasons import REPEATED, Code
 from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.reasons import Reason
@@ -83,13 +83,27 @@ def obstacle_of(
         words = f"the agent of node {pod.node_name} has not run probe {', '.join(late)}"
         remedy = f"start the agent on node {pod.node_name}, or bring the node back"
         return Reason(Code.NO_AGENT, words, remedy)
-    delayed = next((probe for probe in missing if probe.probe.initial_delay_seconds > 0), None)
-    if delayed is None or pod.ready_since is None or not pod.is_ready:
+    if pod.ready_since is None or not pod.is_ready:
+        return None
+    delayed = next(
+        (
+            probe
+            for probe in probes
+            if (delay_s := probe.probe.initial_delay_seconds) > 0
+            and (probe in missing or (_is_unknown(probe, known) and now < pod.ready_since + delay_s))
+        ),
+        None,
+    )
+    if delayed is None:
         return None
     delay_s = delayed.probe.initial_delay_seconds
     begins = format_time(pod.ready_since + delay_s)
     words = f"probe {delayed.name} begins at {begins} at the latest (initialDelaySeconds {delay_s})"
     return Reason(Code.STARTING, words)
+
+
+def _is_unknown(probe: NamedProbe, known: Mapping[str, ProbeState]) -> bool:
+    return probe.name in known and known[probe.name].state == UNKNOWN
 
 
 def _explain_open_gate(

@@ -149,7 +149,9 @@ class RawResources(msgspec.Struct, frozen=True, gc=False):
     requests: Amounts | None = None
 
 
-class _Port(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+class RawPort(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """A port of a container, as written in the pod."""
+
     name: str | None = None
     container_port: int = 0
 
@@ -166,7 +168,7 @@ class RawContainer(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     env: tuple[_Env, ...] | None = None
     resources: RawResources | None = None
     resize_policy: tuple[_ResizePolicy, ...] | None = None
-    ports: tuple[_Port, ...] | None = None
+    ports: tuple[RawPort, ...] | None = None
     readiness_probe: _Probe | None = None
     startup_probe: _Probe | None = None
 
@@ -228,7 +230,7 @@ _decode_env = msgspec.json.Decoder(tuple[_Env, ...] | None).decode
 _decode_resources = msgspec.json.Decoder(RawResources | None).decode
 _decode_resize_policy = msgspec.json.Decoder(tuple[_ResizePolicy, ...] | None).decode
 _decode_probe = msgspec.json.Decoder(_Probe | None).decode
-_decode_ports = msgspec.json.Decoder(tuple[_Port, ...] | None).decode
+_decode_ports = msgspec.json.Decoder(tuple[RawPort, ...] | None).decode
 
 
 class _Waiting(msgspec.Struct, frozen=True, gc=False):
@@ -269,6 +271,11 @@ class RawStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
         return ended.exit_code if ended is not None else None
 
 
+def list_named_ports(ports: Iterable[RawPort] | None) -> tuple[tuple[str, int], ...]:
+    """Return the names and numbers of the ports that have a name."""
+    return tuple((port.name, port.container_port) for port in ports or () if port.name)
+
+
 def read_container_facts(raw: RawContainer) -> ContainerFacts:
     """Extract the facts of a container."""
     return ContainerFacts(
@@ -283,7 +290,7 @@ def read_container_facts(raw: RawContainer) -> ContainerFacts:
             if policy.restart_policy == "RestartContainer"
         ),
         ends_with_job=_parse_end_settings(raw.env or ()),
-        named_ports=tuple((port.name, port.container_port) for port in raw.ports or () if port.name),
+        named_ports=list_named_ports(raw.ports),
         probes_after_s=max(
             (probe.initial_delay_seconds or 0)
             for probe in (raw.readiness_probe or _NO_PROBE, raw.startup_probe or _NO_PROBE)

@@ -25,9 +25,11 @@ from pykruise.pods.view.containers import (
     ContainerStatusFacts,
     ContainerText,
     FactsTable,
+    RawPort,
     RawResources,
     RawStatus,
     Resources,
+    list_named_ports,
     read_status_facts,
     resources_of,
 )
@@ -91,6 +93,7 @@ class _InitContainer(msgspec.Struct, gc=False, rename="camel"):
     name: str = ""
     image: str | None = None
     restart_policy: str | None = None
+    ports: tuple[RawPort, ...] | None = None
 
 
 class _SchedulingGroup(msgspec.Struct, gc=False, rename="camel"):
@@ -345,7 +348,11 @@ class PodProjector:
     def _share_sidecars(self, init_containers: tuple[_InitContainer, ...]) -> tuple[ContainerFacts, ...]:
         sidecars = tuple(
             [
-                ContainerFacts(init_container.name, init_container.image or "")
+                ContainerFacts(
+                    init_container.name,
+                    init_container.image or "",
+                    named_ports=list_named_ports(init_container.ports),
+                )
                 for init_container in init_containers
                 if init_container.restart_policy == "Always"
             ]

@@ -84,7 +84,7 @@ class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Names of spec.schedulingGates, kept only while the pod has no node."""
     containers: tuple[ContainerFacts, ...] = ()
     sidecars: tuple[ContainerFacts, ...] = ()
-    """Native sidecars (init containers with `restartPolicy: Always`): name and image."""
+    """Native sidecars (init containers with `restartPolicy: Always`): name, image and ports with names."""
     readiness_gates: tuple[str, ...] = ()
     restart_policy: str = "Always"
     resources: Resources | None = None
