@@ -246,6 +246,14 @@ def test_an_invalid_resource_is_not_sent_to_the_api_server_for_a_dry_run() -> No
     assert trial.docs == [SECRET]
 
 
+def test_a_missing_resource_is_refused_without_a_dry_run() -> None:
+    doc = distribution()
+    del doc["spec"]["resource"]
+    trial = Asked()
+    assert errors(doc, trial=trial) == ['spec.resource: Invalid value: "": empty resource is not allowed']
+    assert trial.docs == []
+
+
 def test_an_unchanged_spec_or_resource_is_not_checked_again() -> None:
     trial = Asked(UnreachableError("no API server"))
     stored = distribution({**SECRET, "kind": "Pod"}, includedNamespaces=named("A_b"))

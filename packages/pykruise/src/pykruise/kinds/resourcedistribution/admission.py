@@ -50,8 +50,8 @@ def build_validating_review(trial: Trial | None = None) -> Reviewer:
 
     async def errors(request: AdmissionRequest, doc: Document, spec: ResourceDistributionSpec) -> list[Cause]:
         causes = errors_of(doc, spec, old=request.old_object)
-        resource = doc["spec"]["resource"]
-        is_new = not is_same(resource, get_path(request.old_object, "spec", "resource"))
+        resource, stored = (get_path(entry, "spec", "resource") for entry in (doc, request.old_object))
+        is_new = not is_same(resource, stored)
         if trial is not None and is_new and all(cause.field != RESOURCE for cause in causes):
             wrong = await _try_creation(resource, trial)
             causes += [wrong] if wrong is not None else []
