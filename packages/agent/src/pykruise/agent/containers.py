@@ -103,8 +103,8 @@ async def stop(
 
 
 async def _read_ip(client: CriClient, container: CriContainer) -> str:
-    """Return the pod's address as the runtime reports it; empty if there is none. For a pod in the host's network, return
-    the loopback address: the agent is in the same network.
+    """Return the pod's address as the runtime reports it; empty if there is none. For a pod in the host's network,
+    return the loopback address: the agent is in the same network.
     """
     try:
         status = await client.read_sandbox_status(container.sandbox_id)

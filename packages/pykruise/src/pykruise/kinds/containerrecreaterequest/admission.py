@@ -125,8 +125,8 @@ def _check_immutable_fields(new: Document, old: Document) -> ErrorStatus | None:
 
 
 def _has_same_spec(new: Document, old: Document) -> bool:
-    """Whether the specs have the same values. A field with its zero value equals a missing field: typed clients in Go do
-    not send zero values.
+    """Whether the specs have the same values. A field with its zero value equals a missing field, because typed clients
+    in Go leave out some zero values.
     """
     if is_same(new.get("spec"), old.get("spec")):
         return True
