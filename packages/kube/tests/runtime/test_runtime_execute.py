@@ -453,7 +453,7 @@ async def test_a_creation_without_an_answer_is_sent_again_with_the_same_name(sto
 
 
 async def test_a_write_that_always_takes_too_long_fails_after_a_minute(store: Store) -> None:
-    """For example, because webhooks together need more time than the API server, or than the Lease, permits."""
+    """Webhooks together may need more time than the API server, or than the Lease, permits."""
     # given
     store.faults = [(ServerTimeoutError(ErrorStatus(code=504, message="webhook")), False)] * 100
     begun = asyncio.get_running_loop().time()
