@@ -634,6 +634,23 @@ async def test_an_alternative_runs_only_if_no_write_that_it_replaces_took_effect
     assert store.log == log
 
 
+async def test_an_alternative_does_not_run_if_a_result_is_unknown(store: Store) -> None:
+    # given a creation that may have taken effect: the API server never answers it in time
+    late = ServerTimeoutError(ErrorStatus(code=504))
+    store.fault_for = lambda verb, _key: (late, False) if verb == "create" else None
+    store.objects = {Key("ns", "c"): pod("c", uid="u-1")}
+    create, delete = Purpose.CREATE_PODS, Purpose.DELETE_PODS
+    # when
+    await executor(store).execute(
+        plan_of(
+            Stage(purpose=create, chains=(creation("a"),)),
+            Stage(purpose=delete, chains=(deletion("c"),), regardless=True, instead_of=(create,)),
+        )
+    )
+    # then
+    assert "delete c" not in store.log
+
+
 async def test_a_request_that_was_never_sent_fails_immediately(store: Store) -> None:
     # given
     store.faults = [(UnreachableError("refused"), False)]

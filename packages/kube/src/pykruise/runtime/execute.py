@@ -189,7 +189,7 @@ class _Run:
         self.incomplete: set[str] = set()
         """Purposes of stages in which a write has failed."""
         self.written: set[str] = set()
-        """Purposes of stages in which a write took effect."""
+        """Purposes of stages in which a write took effect, or in which its result is unknown."""
         self.is_incomplete = False
         self.passed_over = 0
         """Number of failures that do not stop the present stage. For a stage marked `regardless`, those of earlier
@@ -325,6 +325,8 @@ class Executor:
                     name = await self._write(action, priority=min(number, 1))
             except KubeError as error:
                 failure = Failure(stage.purpose, chain.subject, step, error)
+                if _may_have_arrived(error):
+                    run.written.add(stage.purpose)
                 if not stage.is_optional:
                     run.failures.append(failure)
                     run.passed_over += stage.is_independent or failure.is_conflict
@@ -380,8 +382,7 @@ class Executor:
                 if isinstance(unknown.error, ForbiddenError) and repeat_s == LAST_REPEAT_S:
                     raise unknown.error from None
             except (TransportError, ServerTimeoutError) as error:
-                was_sent = error.sent if isinstance(error, TransportError) else True
-                if not (was_sent or uncertain):
+                if not (uncertain or _may_have_arrived(error)):
                     raise
                 if asyncio.get_running_loop().time() >= ends_at:
                     match await self._find_effect(action):
@@ -492,6 +493,11 @@ class Executor:
             return None
         except KubeError as error:
             raise _UnknownFateError(error) from error
+
+
+def _may_have_arrived(error: KubeError) -> bool:
+    """Whether the API server may have carried out the write that ended with this error: no response arrived in time."""
+    return error.sent if isinstance(error, TransportError) else isinstance(error, ServerTimeoutError)
 
 
 def _may_be_own_write(error: ApiError, *kinds: type[ApiError], uncertain: bool) -> bool:
