@@ -8,7 +8,6 @@ Every start creates a new CA. Its private key is discarded after it has signed t
 
 import base64
 import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -22,6 +21,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from pykruise.kube.clock import Instant
 from pykruise.kube.values.x509 import make_alternative_names, make_certificate_builder, make_key_usage, pem_of
+from pykruise.kube.whole_files import replace_file
 
 LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 _VALID_S: Final = 365 * 86400.0
@@ -99,13 +99,4 @@ def write_kubeconfig(path: str | os.PathLike[str], document: Mapping[str, Any]) 
     """
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")  # created with mode 0600
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            yaml.safe_dump(dict(document), file, sort_keys=False)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).replace(target)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    replace_file(target, yaml.safe_dump(dict(document), sort_keys=False))

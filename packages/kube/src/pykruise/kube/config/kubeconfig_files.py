@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 
 from pykruise.kube.errors import ConfigurationError
 from pykruise.kube.http.trust import make_client_context
+from pykruise.kube.whole_files import replace_file
 
 __all__ = [
     "TlsParts",
@@ -113,15 +114,8 @@ def store_oidc_settings(path: Path, user: str, settings: Mapping[str, str]) -> N
         for entry in document.get("users") or ():
             if entry.get("name") == user:
                 entry["user"]["auth-provider"]["config"].update(settings)
-        with tempfile.NamedTemporaryFile("w", dir=target.parent, delete=False, encoding="utf-8") as file:
-            try:
-                yaml.safe_dump(document, file, sort_keys=False)
-                file.flush()
-                os.chmod(file.name, stat.S_IMODE(target.stat().st_mode))
-                os.replace(file.name, target)
-            except BaseException:
-                os.unlink(file.name)
-                raise
+        text = yaml.safe_dump(document, sort_keys=False)
+        replace_file(target, text, mode=stat.S_IMODE(target.stat().st_mode))
     finally:
         lock.unlink()
 
