@@ -9,7 +9,6 @@ at a time.
 
 import asyncio
 import logging
-import math
 import ssl
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,9 +19,20 @@ import msgspec
 from pykruise.kube.clock import Clock, Instant, read_system_clock
 from pykruise.kube.errors import ConfigurationError
 
-__all__ = ["Connection", "Credentials", "Material", "RenewedCredentials", "StaticCredentials", "make_bearer"]
+__all__ = [
+    "READ_S",
+    "Connection",
+    "Credentials",
+    "Material",
+    "RenewedCredentials",
+    "StaticCredentials",
+    "make_bearer",
+]
 
 _log = logging.getLogger(__name__)
+
+READ_S = 60.0
+"""Longest read of credentials in seconds, unless a person attends it."""
 
 _RETRY_S = 10.0
 
@@ -88,7 +98,7 @@ class RenewedCredentials:
 
     `read` blocks and runs in a thread, one call at a time. When it fails, the previous credentials stay in use (the
     server decides whether they are still valid) and the read is repeated after 10 s. A plugin that hangs is treated as
-    failed after `timeout_s` (inf: never). A second 401 within 5 s causes no further read.
+    failed after `timeout_s` (None: never). A second 401 within 5 s causes no further read.
     """
 
     def __init__(
@@ -98,7 +108,7 @@ class RenewedCredentials:
         clock: Clock = read_system_clock,
         every_s: float | None = None,
         current: Material | None = None,
-        timeout_s: float = 60.0,
+        timeout_s: float | None = READ_S,
     ) -> None:
         self._read = read
         self._clock = clock
@@ -154,7 +164,7 @@ class RenewedCredentials:
 
     async def _read_again(self) -> Material:
         try:
-            async with asyncio.timeout(None if self._timeout_s == math.inf else self._timeout_s):
+            async with asyncio.timeout(self._timeout_s):
                 material = await asyncio.to_thread(self._read)
         except (ConfigurationError, TimeoutError) as err:
             if isinstance(err, TimeoutError):

@@ -12,7 +12,6 @@ Every mistake in a configuration is a ConfigurationError: one line with the mist
 import asyncio
 import base64
 import binascii
-import math
 import os
 import shutil
 import ssl
@@ -27,6 +26,7 @@ import msgspec
 
 from pykruise.kube.clock import Clock, parse_time, read_system_clock
 from pykruise.kube.config.connection import (
+    READ_S,
     Connection,
     Credentials,
     Material,
@@ -57,9 +57,6 @@ SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """Folder in which kubelets mount a pod's service account."""
 
 _CLUSTER_INFO = ("server", "tls-server-name", "insecure-skip-tls-verify", "proxy-url", "disable-compression")
-
-_PLUGIN_S = 60.0
-"""Longest run of a credential plugin in a program that no person runs, in seconds."""
 
 _REREAD_S = 60.0  # kubelets rotate a mounted token at 80 % of its lifetime, at least 2 minutes before its end
 
@@ -461,9 +458,7 @@ class _Kubeconfig:
             )
             return self._build_exec_material(status, where)
 
-        return RenewedCredentials(
-            read, clock=self._clock, timeout_s=math.inf if self._is_attended else _PLUGIN_S
-        )
+        return RenewedCredentials(read, clock=self._clock, timeout_s=None if self._is_attended else READ_S)
 
     def _build_cluster_info(self) -> dict[str, Any]:
         """Return the cluster as an ExecCredential describes it."""

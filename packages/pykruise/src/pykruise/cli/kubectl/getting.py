@@ -56,7 +56,7 @@ def format_table(rows: Sequence[Sequence[str]], widths: Sequence[int] = ()) -> l
     several lines is cut.
     """
     fitting = [[fit_cell(cell) for cell in row] for row in rows]
-    widths = widths or measure_columns(rows)
+    widths = widths or measure_columns(fitting)
     return [
         "   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in fitting
