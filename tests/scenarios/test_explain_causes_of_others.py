@@ -68,10 +68,10 @@ async def test_a_marker_that_changes_a_label_of_a_selector_is_the_cause(stage: S
         wait = explanation.waits[0]
         assert (wait.code, explanation.phase) == (Code.CONFLICT, Phase.DEGRADED)
         assert wait.words.startswith(
-            "spec.probes[0].markerPolicy of PodProbeMarker lobby sets app=web-closed, but spec.selector of CloneSet web"
-            " does not match pods with it"
+            "spec.probes[0].markerPolicy of PodProbeMarker lobby sets app=web-closed, and removes app in other states"
+            " of the probe, but spec.selector of CloneSet web does not match these pods"
         )
-        assert f"kubectl delete pod -n {stage.namespace} -l app=web-closed" in wait.remedy
+        assert f"kubectl delete pod -n {stage.namespace} -l '!app'" in wait.remedy
 
 
 async def test_a_marker_with_other_labels_is_not_reported(stage: Stage) -> None:

@@ -4,7 +4,8 @@ object that sets labels ──workloads of its namespace────────
 workload ──objects of its namespace that set labels───────────┴▶ add_changed_labels() ──▶ Explanation with the wait
 
 This module only reads. Kinds declare the labels that their objects set (`Insight.labels`). Objects that the user may
-not read are ignored. A wait is added only if pods have these labels and no owner.
+not read are ignored. A wait is added only if pods of the workload have these labels, or none of their keys, and no
+owner.
 """
 
 from collections.abc import Iterator, Sequence
@@ -32,11 +33,12 @@ MOST: Final = 5
 
 
 class _Change(msgspec.Struct, frozen=True, kw_only=True):
-    """Labels that an object sets, and the workload whose selector does not match them."""
+    """Labels that an object sets or removes, and the workload whose selector no longer matches the pods."""
 
     setter: str
     labels: SetLabels
     workload: str
+    workload_name: str
 
 
 async def add_changed_labels(
@@ -95,7 +97,7 @@ async def _list_all(client: Client, resources: Sequence[Resource], namespace: st
 
 
 def _find_changes(setter: Document, labels: Sequence[SetLabels], workload: Document) -> Iterator[_Change]:
-    """Yield the labels of the object that the selector of the workload does not match."""
+    """Yield the labels that take pods away from the workload when the object sets or removes them."""
     try:
         selector = parse_selector(get_path(workload, "spec", "selector"))
     except SelectorError:
@@ -103,31 +105,53 @@ def _find_changes(setter: Document, labels: Sequence[SetLabels], workload: Docum
     template = get_path(workload, "spec", "template") or {}
     own = labels_of(template) if isinstance(template, dict) else {}
     for item in labels:
-        if item.selects(own) and selector.matches(own) and not selector.matches({**own, **item.labels}):
+        if not item.selects(own) or not selector.matches(own):
+            continue
+        others = {key: value for key, value in own.items() if key not in item.labels}
+        if not selector.matches({**others, **item.labels}) or not selector.matches(others):
             yield _Change(
                 setter=f"{setter['kind']} {setter['metadata']['name']}",
                 labels=item,
                 workload=f"{workload['kind']} {workload['metadata']['name']}",
+                workload_name=workload["metadata"]["name"],
             )
 
 
 async def _make_wait(client: Client, change: _Change, namespace: str) -> Wait | None:
     """Return the wait for pods that have left the workload; None if there are none, or they cannot be read."""
-    selector = ",".join(f"{key}={value}" for key, value in sorted(change.labels.labels.items()))
-    try:
-        listed = await client.list(PODS, namespace, label_selector=selector, metadata_only=True)
-    except ApiError:
-        return None
-    pods = list(map(decode, listed.items))
-    left = sum(controller_of(pod) is None for pod in pods)
+    keys = sorted(change.labels.labels)
+    set_labels = ",".join(f"{key}={change.labels.labels[key]}" for key in keys)
+    left, only_left = 0, []
+    for selector in (set_labels, ",".join(f"!{key}" for key in keys)):
+        try:
+            listed = await client.list(PODS, namespace, label_selector=selector, metadata_only=True)
+        except ApiError:
+            return None
+        pods = list(map(decode, listed.items))
+        created = [pod for pod in pods if _is_created_by(pod, change.workload_name)]
+        left_now = sum(controller_of(pod) is None for pod in created)
+        left += left_now
+        if left_now and len(created) == len(pods):
+            only_left.append(selector)
     if not left:
         return None
-    have = format_count(left, "pod with it has no owner", "pods with it have no owner")
+    have = format_count(left, "pod of it has no owner", "pods of it have no owner")
     words = (
-        f"{change.labels.where} of {change.setter} sets {selector}, but spec.selector of {change.workload} does not"
-        f" match pods with it: they leave their workload, which creates others; {have} now"
+        f"{change.labels.where} of {change.setter} sets {set_labels}, and removes {', '.join(keys)} in other states of"
+        f" the probe, but spec.selector of {change.workload} does not match these pods: they leave their workload,"
+        f" which creates others; {have} now"
     )
     remedy = f"use labels that no selector of a workload needs in {change.labels.where} of {change.setter}"
-    if left == len(pods):
-        remedy += f", then delete the pods that left (kubectl delete pod -n {namespace} -l {selector})"
+    if only_left:
+        commands = " and ".join(
+            f"kubectl delete pod -n {namespace} -l '{selector}'" for selector in only_left
+        )
+        remedy += f", then delete the pods that left ({commands})"
     return Wait(code=Code.CONFLICT, words=words, remedy=remedy)
+
+
+def _is_created_by(pod: Document, workload_name: str) -> bool:
+    """Whether the name and the owner of the pod, if it has one, are those of a pod of the workload."""
+    owner = controller_of(pod)
+    is_owner_other = owner is not None and owner.name != workload_name
+    return pod["metadata"]["name"].startswith(f"{workload_name}-") and not is_owner_other
