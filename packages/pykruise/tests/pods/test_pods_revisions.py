@@ -260,6 +260,28 @@ def test_a_quantity_in_a_label_is_compared_as_text(field: str, left: Any, right:
     assert (encode_meaning(with_text(left)) == encode_meaning(with_text(right))) is (str(left) == str(right))
 
 
+@pytest.mark.parametrize(
+    ("kind", "default"),
+    [
+        ("azureDisk", {"cachingMode": "ReadWrite", "fsType": "ext4", "readOnly": False, "kind": "Shared"}),
+        ("iscsi", {"iscsiInterface": "default"}),
+        ("rbd", {"pool": "rbd", "user": "admin", "keyring": "/etc/ceph/keyring"}),
+        ("scaleIO", {"storageMode": "ThinProvisioned", "fsType": "xfs"}),
+    ],
+)
+def test_a_volume_with_the_defaults_of_openkruise_1_8_has_the_same_meaning(
+    kind: str, default: dict[str, Any]
+) -> None:
+    def meaning(**fields: Any) -> bytes:
+        return encode_meaning(
+            with_spec(volumes=[{"name": "v", kind: {"secretRef": {"name": "key"}, **fields}}])
+        )
+
+    field = next(iter(default))
+    assert meaning() == meaning(**default)
+    assert meaning() != meaning(**{**default, field: "other"})
+
+
 def test_empty_fields_of_other_kinds_do_not_change_the_meaning() -> None:
     """A SidecarSet's revision holds fields of its spec."""
     plain = {"containers": [{"name": "proxy"}]}

@@ -44,6 +44,15 @@ _PROBE: Mapping[str, Any] = {
     "timeoutSeconds": 1,
 }
 _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
+_VOLUMES_OF_1_8: Mapping[str, Mapping[str, Any]] = {
+    "azureDisk": {"cachingMode": "ReadWrite", "fsType": "ext4", "readOnly": False, "kind": "Shared"},
+    "iscsi": {"iscsiInterface": "default"},
+    "rbd": {"pool": "rbd", "user": "admin", "keyring": "/etc/ceph/keyring"},
+    "scaleIO": {"storageMode": "ThinProvisioned", "fsType": "xfs"},
+}
+"""Defaults of volume sources that OpenKruise 1.8 writes into templates, and 1.9 does not. The API server writes them
+into every pod.
+"""
 
 
 def pull_policy_of_image(image: str) -> str:
@@ -80,6 +89,14 @@ def add_defaults(
     if spec.get("volumes"):
         spec["volumes"] = [_fill_volume_defaults(volume) for volume in spec["volumes"]]
     defaults["spec"] = spec
+    return defaults
+
+
+def add_defaults_of_1_8(template: Mapping[str, Any]) -> Document:
+    """Return the template with its defaults, and with the defaults that only OpenKruise 1.8 writes."""
+    defaults = add_defaults(template)
+    if volumes := defaults["spec"].get("volumes"):
+        defaults["spec"]["volumes"] = [_fill_source_of_1_8(volume) for volume in volumes]
     return defaults
 
 
@@ -210,6 +227,15 @@ def _fill_volume_defaults(volume: Mapping[str, Any]) -> Document:
         sources = [_fill_projection_defaults(source) for source in result["projected"].get("sources") or ()]
         result["projected"] = {**result["projected"], "sources": sources}
     return result
+
+
+def _fill_source_of_1_8(volume: Mapping[str, Any]) -> Document:
+    sources = {
+        source: {**defaults, **_drop_empty(volume[source])}
+        for source, defaults in _VOLUMES_OF_1_8.items()
+        if volume.get(source) is not None
+    }
+    return {**volume, **sources}
 
 
 def _fill_projection_defaults(source: Mapping[str, Any]) -> Document:

@@ -23,7 +23,7 @@ from pykruise.kube.schemas.builtin_types import BuiltinField, fields_of
 from pykruise.kube.values.go_text import encode_go_json
 from pykruise.kube.values.hashing import hash_fnv32, hash_text
 from pykruise.kube.values.quantities import Quantity, format_quantity
-from pykruise.pods.template.defaults import add_claim_defaults, add_defaults
+from pykruise.pods.template.defaults import add_claim_defaults, add_defaults_of_1_8
 from pykruise.pods.view import keys
 from pykruise.pods.view.names import RevisionHash, RevisionName, format_revision_name, shorten_hash
 
@@ -182,7 +182,7 @@ def _parse_amount(value: Any) -> Any:
 def encode_meaning(template: Mapping[str, Any]) -> bytes:
     """Bytes that are equal for templates with the same meaning, whichever client wrote them.
 
-    A template means the same with and without the defaults that webhooks write into it.
+    A template means the same with and without the defaults that the webhooks of any version write into it.
     """
     return encode_canonical(reduce_to_essence(template))
 
@@ -198,7 +198,7 @@ def _with_defaults(template: Mapping[str, Any]) -> Mapping[str, Any]:
     if not isinstance(template.get("spec"), Mapping):
         return template
     try:
-        return add_defaults(template)
+        return add_defaults_of_1_8(template)
     except (AttributeError, TypeError, ValueError):
         return template  # a stored part of a wrong type: its readers report it, and here it is compared unchanged
 
