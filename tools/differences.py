@@ -1152,11 +1152,11 @@ _EPHEMERAL_JOB: Final = _differences_of(
         "users must not get more permissions through the manager (privilege escalation)",
     ),
     (
-        "the released charts do not register the webhook: a job can omit `imagePullPolicy` and "
-        "`terminationMessagePolicy`, because the API server sets them in the pods",
-        "the chart registers the webhook, as OpenKruise's manifests without Helm do, and it rejects new jobs without "
-        "these two fields",
-        "the errors of containers are reported before pods are changed",
+        "the released charts do not register the webhook; where it is registered, it rejects jobs without "
+        "`imagePullPolicy` or `terminationMessagePolicy`",
+        "the chart registers the webhook, and a job can omit both fields, because the API server sets them in the pods",
+        "the errors of containers are reported before pods are changed, and manifests that worked with the released "
+        "charts still work",
     ),
     (
         "when some pods succeeded and others failed, the phase is `Unknown` forever",

@@ -135,6 +135,18 @@ async def test_a_field_that_ephemeral_containers_cannot_have_is_refused(stage: S
         )
 
 
+async def test_a_job_without_policies_gets_those_of_the_api_server_in_its_pods(stage: Stage) -> None:
+    """containers case 34: as with OpenKruise's released charts, which do not register the webhook"""
+    await stage.start_manager()
+    await with_pods(stage, 1)
+    policies = {"imagePullPolicy": None, "terminationMessagePolicy": None}
+    await stage.create(ephemeral_job(containers=[container(**policies)]), resource=EPHEMERAL_JOBS)
+    await phase(stage, "Succeeded")
+    pods = (await stage.client.list(PODS, stage.namespace)).items
+    injected = decode(pods[0])["spec"]["ephemeralContainers"][0]
+    assert (injected["imagePullPolicy"], injected["terminationMessagePolicy"]) == ("IfNotPresent", "File")
+
+
 @pytest.mark.node
 async def test_a_lost_answer_injects_no_container_twice(stage: Stage) -> None:
     faulty = FaultyTransport(stage.manager_transport())

@@ -16,7 +16,6 @@ from pykruise.kube.pod_rules.field_errors import (
     make_duplicate_error,
     make_forbidden_error,
     make_invalid_error,
-    make_required_error,
 )
 from pykruise.kube.pod_rules.field_rules import check_not_negative
 from pykruise.kube.pod_rules.pods import check_ephemeral_container
@@ -24,15 +23,15 @@ from pykruise.plans.stored_values import to_document
 from pykruise.pods.template.validation import find_amount_errors
 
 _PATH: Final = "spec.template.ephemeralContainers"
-_NEEDED: Final = {"terminationMessagePolicy": "File", "imagePullPolicy": "IfNotPresent"}
-"""Fields that must be set, each with its default in a pod. The API server sets the defaults only in pods."""
+_POD_DEFAULTS: Final = {"terminationMessagePolicy": "File", "imagePullPolicy": "IfNotPresent"}
+"""Fields that a pod's container must have. A job may omit them: the API server sets them in the pods."""
 _MOUNTS: Final = ("volumeMounts", "volumeDevices")
 _ANY_POD: Final[Mapping[str, Any]] = {"hostUsers": False}
 """Spec of a pod that permits everything that some pod permits."""
 _MAY_BE_SET: Final = frozenset(
     {
         *("name", "image", "command", "args", "workingDir", "envFrom", "env", "terminationMessagePath"),
-        *("securityContext", "stdin", "stdinOnce", "tty", "targetContainerName", *_NEEDED, *_MOUNTS),
+        *("securityContext", "stdin", "stdinOnce", "tty", "targetContainerName", *_POD_DEFAULTS, *_MOUNTS),
     }
 )
 
@@ -68,13 +67,10 @@ def _find_container_errors(container: Mapping[str, Any], path: str) -> Iterator[
     if amounts := list(find_amount_errors(container, path)):
         yield from amounts
         return
-    for field in _NEEDED:
-        if not container.get(field):
-            yield make_required_error(f"{path}.{field}")
     # Only the pods show which volumes exist. The API server checks mounts when the container is added to a pod.
     alone = {field: value for field, value in container.items() if value and field not in _MOUNTS}
     yield from check_ephemeral_container(
-        {**_NEEDED, **alone}, path, volumes={}, spec=_ANY_POD, claims=frozenset()
+        {**_POD_DEFAULTS, **alone}, path, volumes={}, spec=_ANY_POD, claims=frozenset()
     )
     if (image := container.get("image") or "") != image.strip():
         yield make_invalid_error(f"{path}.image", image, "must not have leading or trailing whitespace")
