@@ -116,7 +116,7 @@ class SimulationOutcome(msgspec.Struct, frozen=True, kw_only=True):
     trace: tuple[str, ...]
     """Every write: time, revision, sender, verb, resource and key."""
     seconds: float
-    """Duration of the run in virtual seconds."""
+    """Duration of the run in virtual seconds; over HTTPS, in real seconds."""
 
     @property
     def rule(self) -> str:
@@ -125,7 +125,7 @@ class SimulationOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def create(document: Document) -> Action:
-    """Return the action that creates an object, unless it exists."""
+    """Return the action that creates an object, or merges the document into the existing object."""
 
     async def act(client: Client, _: random.Random) -> None:
         await put_all(client, [("", document)])
