@@ -3,7 +3,7 @@
 Simulation + SimulationScript ──▶ simulate() ──▶ SimulationOutcome: broken rules, and every write
 
 Everything runs in one event loop with virtual time and seeded randomness, so a script gives the same outcome each
-time. Rules of `always` are judged after each write. After the last operation, faults end, nodes and the operator start
+time. Rules of `always` are judged after each write. After `length_s`, faults end, nodes and the operator start
 again, and the cluster must come to rest; then the rules of `at_rest` are judged.
 """
 
@@ -96,7 +96,7 @@ class Simulation(msgspec.Struct, frozen=True, kw_only=True):
     length_s: float = 60.0
     """Seconds from the start within which actions and faults begin."""
     patience_s: float = 1800.0
-    """Seconds after the last operation within which the cluster must come to rest."""
+    """Seconds after `length_s` within which the cluster must come to rest."""
 
 
 class SimulationScript(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
