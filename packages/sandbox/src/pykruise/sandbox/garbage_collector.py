@@ -151,7 +151,9 @@ class GarbageCollector:
         await self._controller.stop()
 
     async def wait_synced(self) -> None:
-        """Return when the caches of all served resources are synced."""
+        """Return when the caches of all served resources are synced. A resource that cannot be listed delays this by at
+        most 30 seconds.
+        """
         await self._is_synced.wait()
 
     @property

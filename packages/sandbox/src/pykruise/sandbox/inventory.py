@@ -71,9 +71,9 @@ class _ServedList(msgspec.Struct, frozen=True):
 
 
 async def discover(client: Client) -> Inventory:
-    """Read discovery. A group version whose request fails is listed in `failed`; the others are used.
+    """Read discovery. A group version whose request the server rejects is listed in `failed`; the others are used.
 
-    Raises KubeError when the list of groups cannot be read.
+    Raises KubeError when the list of groups cannot be read, or when a request gets no response.
     """
     core = msgspec.json.decode(await client.get_path("/api"), type=_Versions)
     groups = msgspec.json.decode(await client.get_path("/apis"), type=_Groups)

@@ -139,7 +139,7 @@ async def _read_scale(read: Read[Any], namespace: str, owner: OwnerRef) -> int:
     try:
         scale = decode(await read.live.get(resource, namespace, owner.name, subresource="scale"))
     except ApiError:
-        return 0  # the owner wants 0 pods if its kind has no scale, as in Kubernetes
+        return 0  # an owner whose kind has no scale counts as 0 pods; Kubernetes then allows no disruption at all
     return int(get_path(scale, "spec", "replicas", default=0))
 
 

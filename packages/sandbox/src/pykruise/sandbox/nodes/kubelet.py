@@ -190,7 +190,7 @@ class Kubelets:
         await run_beside(self._pod_controller.run(), *background)
 
     async def wait_registered(self) -> None:
-        """Return when every node has its Node object."""
+        """Return when every node that has power has its Node object."""
         await self._is_registered.wait()
 
     async def stop(self) -> None:

@@ -28,7 +28,7 @@ __all__ = ["LOG", "Faults", "GatedNodes", "GatedWire", "ReconcileLog"]
 
 
 class ReconcileLog:
-    """A running reconcile: its next write, and the results of its previous writes."""
+    """A running reconcile: its plans, and the results of its writes so far."""
 
     def __init__(self, key: str) -> None:
         self.key = key

@@ -97,8 +97,8 @@ class ExplorationFailure(msgspec.Struct, frozen=True):
     """A rule that some order of events breaks."""
 
     rule: str
-    """Name of the rule's function; `rest`: from this state the world never comes to rest; `world`: the operator ended
-    with an error.
+    """Name of the rule's function; `rest`: from this state the world never comes to rest; `operator`: the operator
+    ended; `world`: an unexpected error.
     """
     what: str
     path: tuple[str, ...]

@@ -80,7 +80,7 @@ def list_versions_since(versions: Sequence[V], known: float) -> Sequence[V]:
 
 
 class RecordingStorage(MemoryStorage):
-    """A storage that calls `listen` with each commit to the requested shelves, and keeps a list of all commits."""
+    """A storage that calls `listen` with each commit to the requested shelves, and keeps a line about every commit."""
 
     def __init__(self, *, clock: Callable[[], float], start: float, shelves: frozenset[str]) -> None:
         super().__init__()

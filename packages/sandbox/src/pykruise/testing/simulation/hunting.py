@@ -50,7 +50,7 @@ class FoundFailure(msgspec.Struct, frozen=True):
 
 
 def script_of(simulation: Simulation, seed: int) -> SimulationScript:
-    """Return the script of a seed: some actions, and any number of faults."""
+    """Return the script of a seed: up to six actions, and up to six faults."""
     rng = random.Random(seed)
     names = sorted(simulation.actions)
     times = [round(rng.uniform(0, simulation.length_s), 3) for _ in range(rng.randint(1, 6) if names else 0)]

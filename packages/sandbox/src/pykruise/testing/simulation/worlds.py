@@ -3,7 +3,7 @@
 Simulation + SimulationScript ──▶ simulate() ──▶ SimulationOutcome: broken rules, and every write
 
 Everything runs in one event loop with virtual time and seeded randomness, so a script gives the same outcome each
-time. Rules of `always` are judged after each write. After the last operation, faults end, nodes and the operator start
+time. Rules of `always` are judged after each write. After `length_s`, faults end, nodes and the operator start
 again, and the cluster must come to rest; then the rules of `at_rest` are judged.
 """
 
@@ -96,7 +96,7 @@ class Simulation(msgspec.Struct, frozen=True, kw_only=True):
     length_s: float = 60.0
     """Seconds from the start within which actions and faults begin."""
     patience_s: float = 1800.0
-    """Seconds after the last operation within which the cluster must come to rest."""
+    """Seconds after `length_s` within which the cluster must come to rest."""
 
 
 class SimulationScript(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -116,7 +116,7 @@ class SimulationOutcome(msgspec.Struct, frozen=True, kw_only=True):
     trace: tuple[str, ...]
     """Every write: time, revision, sender, verb, resource and key."""
     seconds: float
-    """Duration of the run in virtual seconds."""
+    """Duration of the run in virtual seconds; over HTTPS, in real seconds."""
 
     @property
     def rule(self) -> str:
@@ -125,7 +125,7 @@ class SimulationOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def create(document: Document) -> Action:
-    """Return the action that creates an object, unless it exists."""
+    """Return the action that creates an object, or merges the document into the existing object."""
 
     async def act(client: Client, _: random.Random) -> None:
         await put_all(client, [("", document)])

@@ -145,8 +145,8 @@ class _Shelf:
 class MemoryStorage:
     """A Storage in the memory of this process.
 
-    `history_events` and `history_bytes` limit the history of each shelf (the newest `MIN_HISTORY_EVENTS` always
-    stay). Older events are compacted, and watchers and paged lists that lag behind get 410.
+    `history_events` and `history_bytes` limit the history of each shelf (`history_bytes` does not affect the newest
+    `MIN_HISTORY_EVENTS`). Older events are compacted, and watchers and paged lists that lag behind get 410.
     """
 
     MIN_HISTORY_EVENTS: Final = 1_000
