@@ -49,7 +49,7 @@ async def test_the_log_of_the_previous_container_has_its_end() -> None:
     api = await with_pod({"running": {"startedAt": STARTED}}, {"terminated": ended})
     # then
     lines = (await api.get(f"{PODS}/a/log", previous="true")).raw.decode().splitlines()
-    assert lines[1] == f"ended with exit code 1 at {STARTED}"
+    assert lines == [f"nginx:1 started (restarts: 0) at {ENDED}", f"ended with exit code 1 at {STARTED}"]
 
 
 async def test_only_what_was_written_since_then_is_returned() -> None:

@@ -4,7 +4,8 @@ PodDisruptionBudget + the pods it selects + the sizes of their owners ──▶ 
 
 The API server enforces the status when it handles evictions. Same rules as Kubernetes' disruption controller. The
 size of a StatefulSet, a ReplicaSet or a Deployment is its `spec.replicas`; a ReplicaSet of a Deployment has the size of
-the Deployment. The size of an owner of another kind is read from its scale subresource.
+the Deployment. The size of an owner of another kind is read from its scale subresource. One rule differs: an owner
+without a size counts as 0 pods; Kubernetes allows no disruption while a pod has such an owner.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -297,7 +297,8 @@ def _find_log(pod: Document, name: str, call: Call) -> _Log:
     if parse_flag(call.query, "previous"):
         if not last.get("terminated"):
             raise make_bad_request(f'previous terminated container "{name}" in pod "{call.name}" not found')
-        return _build_log(last["terminated"], status, every_s)
+        earlier = {**status, "restartCount": max(0, (status.get("restartCount") or 0) - 1)}
+        return _build_log(last["terminated"], earlier, every_s)
     result = state.get("running") or state.get("terminated")
     if not result:
         reason = (state.get("waiting") or {}).get("reason") or "ContainerCreating"
