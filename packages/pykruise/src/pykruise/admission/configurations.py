@@ -293,9 +293,10 @@ def _complete_entries(
 ) -> list[Document]:
     """Return the live entries, and entries for the rules whose writes they do not cover.
 
-    If OpenKruise's manager found an empty template after the installation, it has stored all installed entries in the
-    template (`earlier`), and left some out of the live entries: these are used as they were installed. Otherwise the
-    entry is the rule's. It replaces a live entry of the same name, but keeps the fields that users may change.
+    If the template (`earlier`) contains an entry for the rule, this entry is added as it was installed: OpenKruise's
+    manager stores all installed entries in an empty template, but leaves some out of the live entries. Otherwise the
+    entry is created from the rule, with the fields of a live entry of the same name that users may change. The added
+    entry replaces the live entry of the same name.
     """
     result = list(entries)
     for rule in rules:

@@ -1,5 +1,5 @@
 """`pykruise explain clonesets/web`: the state of a rollout and the cause that stops it. With `pod/web-x`: the budgets
-that protect a pod.
+that protect a pod, and why the pod is not ready.
 
 kind/name ──▶ look() (reads only) ──▶ the kind's plan ──▶ explain() ──▶ text or JSON
 """
@@ -347,8 +347,8 @@ def _add_refusal(explanation: Explanation, latest: RefusedWrite) -> Explanation:
 async def read_and_explain_pod(
     client: Client, key: Key, *, now: Instant, settings: ManagerSettings | None = None
 ) -> Explanation:
-    """Read a pod and explain which budgets block its deletion, eviction or update. Raises CommandError when the pod
-    does not exist, KubeError when it cannot be read.
+    """Read a pod and explain which budgets block its deletion, eviction or update, and why it is not ready or still
+    terminates. Raises CommandError when the pod does not exist, KubeError when it cannot be read.
     """
     try:
         explanation = explain_pod(await look_at_pod(client, key, now=now, settings=settings))

@@ -110,7 +110,7 @@ async def run_simulate(
     reach: Reach = connect_traced,
     note: Callable[[str], object] = lambda _: None,
 ) -> int:
-    """Simulate and print. Return the exit code: 0 complete or as requested, 3 stuck or not over.
+    """Simulate and print. Return the exit code: 0 complete or as requested, 3 stuck, failed or not over.
 
     Raises CommandError for invalid or unreadable input. `now`: the current time. `note` gets the warnings that
     `kubectl apply` would print for the manifests.

@@ -2,8 +2,8 @@
 
 Installation ──▶ build_daemon_manifests() ──▶ install, chart (templates/daemon.yaml is compared with it)
 
-Pure. Object names, the label, the port and the host path are those of OpenKruise's daemon, which this one replaces in
-place.
+Pure. Object names, the label, the port and the mount path of the sockets are those of OpenKruise's daemon, which these
+agents replace in place.
 """
 
 from collections.abc import Sequence

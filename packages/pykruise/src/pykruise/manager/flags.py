@@ -126,7 +126,7 @@ _OWN: Sequence[Flag] = (
     make_text_flag(
         "webhook-initialize-timeout",
         "60s",
-        "Time after which missing certificates are an error.",
+        "Time after which the manager exits if its webhooks are not registered yet.",
         read=read_duration,
     ),
     make_text_flag(

@@ -231,7 +231,7 @@ class Manager:
 
     @property
     def is_leading(self) -> bool:
-        """Whether controllers run in this manager; without an elector, always."""
+        """Whether this manager is the leader; without an elector, always."""
         return self._operator.is_leading
 
     async def run(self) -> None:

@@ -333,7 +333,7 @@ ROWS: Final[Sequence[BoardRow]] = (
             ),
             Panel(
                 title="Managers that lead",
-                about="Should be 1, or the number of shards. At 0, nothing is created, updated or repaired.",
+                about="Should be 1, also with several shards. At 0, nothing is created, updated or repaired.",
                 lines=[("sum(kruise_manager_is_leader)", "")],
                 kind="stat",
                 width=4,
@@ -501,7 +501,7 @@ ROWS: Final[Sequence[BoardRow]] = (
             ),
             Panel(
                 title="Leader",
-                about="1 for the manager that runs controllers.",
+                about="1 for the manager that leads.",
                 lines=[("kruise_manager_is_leader", "{{pod}}")],
             ),
             Panel(

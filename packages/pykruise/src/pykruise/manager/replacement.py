@@ -1,4 +1,4 @@
-"""Comparison of the manager and the agents that run with those that replace them in a switch.
+"""Comparison of the running manager and agents with those that replace them in a switch.
 
 manifests of the switch ──find_replacement()──▶ Replacement ─┐
 Deployment, DaemonSet, budgets and nodes of the cluster ─────┴─▶ Finding, for each setting that would be lost

@@ -149,8 +149,8 @@ class ManagerSettings(msgspec.Struct, frozen=True, kw_only=True):
         return bool(self.kubernetes) and number_of(self.kubernetes) >= number_of(minor)
 
     def is_on(self, gate: str) -> bool:
-        """Whether a gate is on. A gate that depends on the API server is on if the API server supports the feature.
-        Raises KeyError.
+        """Whether a gate is on. A gate that depends on the API server, and that is not set, is on if the API server
+        supports the feature. Raises KeyError.
         """
         return self.resizes_containers if self.gates.is_left_to_server(gate) else self.gates[gate]
 

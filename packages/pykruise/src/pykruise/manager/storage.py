@@ -114,8 +114,8 @@ async def move_kind(
     if storage.stored != target:
         await _store_in(client, storage.name, target)
         note(f"{storage.name}: objects are written in {target} from now on")
-    # Also if a previous run was stopped after it had changed the CRD: an object that is rewritten too early stays in
-    # the old version.
+    # Wait even if a previous run has changed the CRD and was then stopped: an object that is rewritten too early stays
+    # in the old version.
     await _wait_until_stored(client, storage, target, sleep=sleep)
     rewritten, failed = await _rewrite_all(client, storage, target, note=note)
     if not failed:

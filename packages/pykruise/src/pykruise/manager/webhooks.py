@@ -75,8 +75,8 @@ CHECK_S: Final = 5.0
 """Interval and time limit of the requests that check whether the server responds."""
 
 JUMP_S: Final = 60.0
-"""Between two checks, the clock and the event loop's time advance by about the same number of seconds. If these numbers
-differ by more than JUMP_S, the clock was changed.
+"""The clock and the event loop's time advance by about the same number of seconds. If these numbers differ by more than
+JUMP_S since the start, or since the last jump, the clock was changed.
 """
 
 

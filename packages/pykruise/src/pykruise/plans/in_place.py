@@ -269,7 +269,7 @@ _MOST_DIFFERENCES: Final = 64
 
 class SeenInPlace(msgspec.Struct, frozen=True, kw_only=True):
     """Results of the last plan: the progress of pods that wait in an update, and differences between two revisions. The
-    progress of a pod is valid until the pod changes.
+    progress of a pod is valid until the pod or the settings change, or until its `look_at`.
 
     These results make plans faster, but do not change them: hundreds of pods may be updated at the same time (image
     pulls take minutes), and every plan inspects each of them. The snapshot contains the results of the last plan, and
@@ -313,7 +313,7 @@ class Recall:
         return result
 
     def find_progress(self, pod: PodView, *, now: Instant, settings: InPlaceSettings) -> InPlaceProgress:
-        """Return the result of the function `find_progress`. It is remembered while the pod does not change."""
+        """Return the result of the function `find_progress`. Results for waiting pods are remembered (SeenInPlace)."""
         known = self._known.get(pod.uid)
         if known is not None and known[0] is pod and known[1] == settings:
             look_at = known[2].look_at

@@ -42,7 +42,7 @@ ON_DELETE: Final = Reason(
 PAUSED: Final = Reason(Code.PAUSED, "updates are paused")
 MAX_UNAVAILABLE_USED_UP: Final = Reason(Code.BUDGET, "waits for its turn: maxUnavailable is used up")
 OTHERS_FIRST: Final = Reason(Code.TURN, "waits for its turn: other pods are being updated")
-"""Reason why pods of an older revision are not changed, for every kind."""
+"""Reasons, the same for every kind, why pods of an older revision are not changed."""
 
 
 class CreatePod(msgspec.Struct, frozen=True, kw_only=True):

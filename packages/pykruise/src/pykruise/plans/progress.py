@@ -3,7 +3,7 @@
 Rollout, PhaseRules (values of a kind) + document ▶ progress_of() ▶ Progress: Progressing, Healthy, Degraded, Paused,
 …
 
-Pure. The declaration consists of values instead of functions, so that manager/argocd.py can translate it to Lua. So
+Pure. The declaration consists of values instead of functions, so that manager/lua_health.py can translate it to Lua. So
 every program computes the same phase from a document. This module has few imports, so that commands start fast.
 """
 
@@ -30,7 +30,7 @@ class Phase(StrEnum):
     HEALTHY = "Healthy"
     """The object is in the state that its spec requests."""
     DEGRADED = "Degraded"
-    """The object cannot continue until a person corrects a problem."""
+    """A person must correct a problem. Other parts of the object, such as other pods of a job, perhaps continue."""
     PAUSED = "Paused"
     """The rollout waits because a person paused it, or because it has reached the partition."""
     FAILED = "Failed"
@@ -40,7 +40,7 @@ class Phase(StrEnum):
 
     @property
     def needs_a_person(self) -> bool:
-        """Whether the object stays in this phase until a person corrects a problem."""
+        """Whether a person must correct a problem."""
         return self in (Phase.DEGRADED, Phase.FAILED)
 
     @property

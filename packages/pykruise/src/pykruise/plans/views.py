@@ -143,9 +143,7 @@ def project_namespace(raw: bytes | msgspec.Raw) -> NamespaceView:
 
 
 def read_owner_name(revision: RevisionView) -> str:
-    """Return the name of the owner from the name of its revision. It contains at most 223 characters of the owner's
-    name.
-    """
+    """Return the name of the owner, cut to 223 characters. The name of a revision begins with it."""
     return revision.name.rpartition("-")[0]
 
 

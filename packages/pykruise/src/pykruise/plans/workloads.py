@@ -35,8 +35,8 @@ class _Asked(msgspec.Struct):
 async def drop_ghosts(
     revisions: Iterable[RevisionView], workload: WorkloadView, read: Read[Any]
 ) -> list[RevisionView]:
-    """Return the revisions, without revisions of a previous owner that no longer exist. If such a revision would be
-    used, it is read from the API server.
+    """Return the revisions, without those of a previous owner that the API server no longer has. A revision of a
+    previous owner is read from the API server only if it would be used.
 
     If a workload is deleted and created again, it needs a revision with the same content. The old revision was deleted
     with the old workload. But if the watch delivers the DELETED event late, the cache still contains the old revision,

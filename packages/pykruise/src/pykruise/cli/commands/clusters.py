@@ -27,7 +27,7 @@ _SECONDS = click.FloatRange(min=0)
 @click.option(
     "--nodes",
     type=click.IntRange(0, 5000),
-    help="Number of simulated nodes (default: 3, or the number of stored nodes).",
+    help="Number of simulated nodes (default: 3, or the number of stored or loaded nodes).",
 )
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=0, help="Port on 127.0.0.1; 0 picks a free one."

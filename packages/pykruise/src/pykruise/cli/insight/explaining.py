@@ -303,8 +303,8 @@ def _make_placer(
         return lambda cause, pod, document: cause
     wanted = insight.counts(sight.document, status, plan).wanted
     known: dict[tuple[str, str, str], WaitCause] = {}
-    """Results of searches for pods that exclude the pod, by the words of the cause, the pod's revision and its wanted
-    node. Pods with the same key share one search, and the number of searches is limited.
+    """Results of searches for other pods that keep an unschedulable pod from nodes, by the words of the cause, the
+    pod's revision and its wanted node. Pods with the same key share one search, and the number of searches is limited.
     """
 
     def place(cause: WaitCause, pod: PodView, document: Document) -> WaitCause:

@@ -291,7 +291,7 @@ def _is_same_template(revision: RevisionView, wanted: Document) -> bool:
 
 
 def _without_empty_fields(template: Mapping[str, Any]) -> Any:
-    """Return the template without fields that only stored revisions have."""
+    """Return the template without null metadata and empty resources, which only stored revisions have."""
     metadata = {k: v for k, v in (template.get("metadata") or {}).items() if v is not None}
     spec = dict(template.get("spec") or {})
     spec["containers"] = [

@@ -1,4 +1,4 @@
-"""A pod in words: the budget that covers it, whether it may be deleted now, and other budgets that protect it.
+"""A pod in words: the budgets that protect it, whether it may be deleted now, and why it is not ready.
 
 Client ──▶ look_at_pod() ──▶ PodSight ──▶ explain_pod() ──▶ Explanation
 
@@ -143,7 +143,7 @@ async def _list_possible_budgets(client: Client, pod: PodView, named: str) -> li
 
 def explain_pod(sight: PodSight) -> Explanation:
     """Explain which budget covers the pod, which pods have used the budget up, how much of it remains, which pods wait,
-    and when the budget allows more.
+    and when the budget allows more. Also explain why the pod itself is not ready, or still terminates.
     """
     meta, pod = sight.document["metadata"], sight.view
     of_budget = explain_budget(sight.budget) if sight.budget is not None else None

@@ -177,7 +177,7 @@ def reduce_replicas(document: Document, count: int) -> None:
 
 
 async def scale_down(session: Session) -> list[Error]:
-    """`scaledown [CLONESET] --pods POD1,POD2`."""
+    """`scaledown (TYPE NAME | TYPE/NAME) --pods POD1,POD2`."""
     from pykruise.cli.kubectl.pods import owners_of, pods_of
 
     call = session.call

@@ -57,7 +57,7 @@ from pykruise.sandbox.cluster import Cluster
 from pykruise.sandbox.virtual_time import VirtualLoop
 
 QUIET_S: Final = 30.0
-"""Seconds without any event after which a rollout has ended."""
+"""A rollout has ended after this number of seconds without an event, in addition to the longest expected wait."""
 
 LOOK_EVERY_S: Final = QUIET_S / 2
 """Interval of the checks for the end of a rollout."""
