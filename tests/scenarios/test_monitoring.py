@@ -199,3 +199,26 @@ async def test_a_standby_manager_has_no_metrics_of_objects(stage: Stage) -> None
     # then
     shown = ['cloneset="web"' in prometheus.pages(manager)[1] for manager in managers]
     assert shown == [manager.is_leading for manager in managers]
+
+
+async def test_managers_that_share_the_work_serve_each_waiting_object_once(stage: Stage) -> None:
+    managers = [await stage.start_manager(identity=f"manager-{number}", members=3) for number in range(3)]
+    await asyncio.sleep(60)
+    for number in range(8):
+        sets = cloneset(f"set-{number}")
+        sets["spec"]["template"]["spec"]["nodeSelector"] = {"no": "node"}
+        await stage.create(sets)
+    await asyncio.sleep(60)
+
+    shown = [
+        (family.name, sample.labels["name"])
+        for manager in managers
+        for family in make_state_registry(manager).collect()
+        if family.name in ("pykruise_rollout_waiting", "pykruise_phase")
+        for sample in family.samples
+        if sample.labels["kind"] == "CloneSet"
+    ]
+    names = [f"set-{number}" for number in range(8)]
+    assert sorted(shown) == sorted(
+        (family, name) for family in ("pykruise_phase", "pykruise_rollout_waiting") for name in names
+    )

@@ -190,6 +190,12 @@ class Operator:
         """Whether this operator is the leader; without an elector, always."""
         return self.elector is None or self.elector.is_leading
 
+    def is_reconciling(self, name: str, key: Key) -> bool:
+        """Whether this operator now reconciles the key for the controller `name`: it leads or, when operators share the
+        work, holds the key's slot.
+        """
+        return self.is_leading if self.shared_keys is None else self.shared_keys.is_open(name, key)
+
     @property
     def is_stopping(self) -> bool:
         """Whether `stop()` has been called."""

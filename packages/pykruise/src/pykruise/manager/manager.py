@@ -234,6 +234,11 @@ class Manager:
         """Whether this manager is the leader; without an elector, always."""
         return self._operator.is_leading
 
+    def is_reconciling(self, kind: Kind, key: Key) -> bool:
+        """Whether this manager now reconciles the object of a kind that runs in it."""
+        assert kind.control is not None
+        return self._operator.is_reconciling(kind.control.name, key)
+
     async def run(self) -> None:
         """Work until `stop()` or cancellation. Raises the error of any part that fails."""
         self._stop.clear()

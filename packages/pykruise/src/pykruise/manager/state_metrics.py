@@ -2,9 +2,12 @@
 
 Manager.list_objects(kind), Manager.rollouts ──▶ StateCollector ──▶ /state-metrics (behind --state-metrics)
 
-A scrape sends no requests to the API server: it reads the controllers' caches. Only the leader returns series, so that
-each series exists once; in queries, `max by (…)` merges the series of two replicas while the leader changes. Kinds
-declare the path of each number (plans/shown.py). An absent number is 0, because Go clients omit zeros in a status.
+A scrape sends no requests to the API server: it reads the controllers' caches. A manager returns the series of the
+objects that it reconciles, because only this manager knows why they wait: the leader returns all series, or, when
+managers share the work, each returns those of its slots. So each series exists once; in queries, `max by (…)` merges
+the series of two replicas while a slot or the leader changes. The phase of an object does not contain the causes of
+children that another manager reconciles. Kinds declare the path of each number (plans/shown.py). An absent number is
+0, because Go clients omit zeros in a status.
 """
 
 import re
@@ -18,6 +21,7 @@ from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.manager.known_causes import KnownCauses, document_of, read_creation_time
 from pykruise.manager.manager import Manager
+from pykruise.plans.kind import Kind
 from pykruise.plans.progress import Count, add_waits, read_at, with_waits_of_children
 from pykruise.plans.shown import Field, Metrics, Shown
 from pykruise.pods.reasons import AT_REST
@@ -48,9 +52,7 @@ class StateCollector(Collector):
         return ()
 
     def collect(self) -> Iterator[Metric]:
-        """Yield all metrics; yield none while another manager leads."""
-        if not self._manager.is_leading:
-            return
+        """Yield the metrics of the objects that this manager reconciles."""
         phases = GaugeMetricFamily(
             "pykruise_phase",
             "1, with the phase of an object: Progressing, Healthy, Degraded, Paused, Failed or Completed.",
@@ -62,7 +64,11 @@ class StateCollector(Collector):
                 continue
             if kind.shown is None or kind.shown.progress is None:
                 continue
-            views = [view for view in self._manager.list_objects(kind) if self._is_shown(view.namespace)]
+            views = [
+                view
+                for view in self._manager.list_objects(kind)
+                if self._is_shown(kind, Key(view.namespace, view.name))
+            ]
             documents = [document_of(view) for view in views]
             result = list(zip(views, documents, strict=True))
             for view, document in result:
@@ -75,8 +81,9 @@ class StateCollector(Collector):
         yield phases
         yield self._build_waiting_metric()
 
-    def _is_shown(self, namespace: str) -> bool:
-        return not self._namespaces or not namespace or namespace in self._namespaces
+    def _is_shown(self, kind: Kind, key: Key) -> bool:
+        is_selected = not self._namespaces or not key.namespace or key.namespace in self._namespaces
+        return is_selected and self._manager.is_reconciling(kind, key)
 
     def _build_waiting_metric(self) -> Metric:
         gauge = GaugeMetricFamily(
@@ -84,9 +91,7 @@ class StateCollector(Collector):
             "1 while the state of an object does not match its spec, with the cause as a label (docs/reasons.md).",
             labels=["kind", "namespace", "name", "cause"],
         )
-        kinds = {
-            control.name: kind.resource.kind for kind in self._manager.kinds if (control := kind.control)
-        }
+        kinds = {control.name: kind for kind in self._manager.kinds if (control := kind.control)}
         for name, meter in self._manager.rollouts.items():
             own = {
                 key: causes[0]
@@ -94,8 +99,8 @@ class StateCollector(Collector):
                 if key not in meter.waiting and causes[0] not in AT_REST
             }
             for key, cause in (*meter.waiting.items(), *own.items()):
-                if self._is_shown(key.namespace):
-                    gauge.add_metric([kinds[name], key.namespace, key.name, cause], 1)
+                if self._is_shown(kinds[name], key):
+                    gauge.add_metric([kinds[name].resource.kind, key.namespace, key.name, cause], 1)
         return gauge
 
 
