@@ -24,7 +24,8 @@ fields and, if known, a remedy for this case. `explain` looks for the cause in t
 before their consequences.
 
 - *at rest*: the spec requests this state, or the reason is only information. Nothing waits.
-- *not written*: a planned write fails. The manager retries automatically.
+- *not written*: a planned write fails, and the manager retries it automatically. With `NoManager`, no manager has
+  planned the write.
 
 | code | what it means | what helps | |
 |---|---|---|---|
