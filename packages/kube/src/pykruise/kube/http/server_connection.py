@@ -179,7 +179,7 @@ class ServerConnection(asyncio.Protocol):
         self._drained: asyncio.Future[None] | None = None
         self._since, self._made = 0.0, self._loop.time()
         self._is_opening = False
-        """Whether the TLS handshake has begun."""
+        """Whether `open` has been called."""
         self._is_silent = True
         """Whether the client has not sent a whole head yet."""
         self._is_lost = False
