@@ -4,8 +4,8 @@ preStop of a container ──▶ run_pre_stop(): exec through the runtime | HTTP
 
 The hooks work as in the kubelet, except in three cases. The kubelet ignores the status of an HTTP response; here a
 status outside 200 to 399 is a failure. For a tcpSocket handler the kubelet reports a failure; here such a hook does
-nothing. If the server of an HTTPS hook responds without TLS, the request is sent again over HTTP, without the header
-Authorization; the kubelet then also creates an event.
+nothing. If the server of an HTTPS hook responds without TLS, the kubelet and the agent send the request again over
+HTTP, without the header Authorization; only the kubelet creates an event about this.
 """
 
 import asyncio

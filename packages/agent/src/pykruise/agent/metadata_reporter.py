@@ -49,7 +49,7 @@ ENV_TIMEOUT_S: Final = 3.0
 ENV_RETRY_S: Final = 3.0
 MOST_ENV: Final = 1024 * 1024
 """Maximum number of bytes of an environment that is read, so that a command named `env` in a container cannot use all
-memory of the agent. A ConfigMap is not longer.
+memory of the agent. Kubernetes has the same limit for the data of a ConfigMap.
 """
 RESTART_AFTER_S: Final = 3.0
 """Seconds to wait before a container with an outdated environment is stopped. If its image has changed too, the kubelet
@@ -256,7 +256,7 @@ def parse_environment(text: bytes, long_values: Mapping[str, str] | None = None)
     """Parse the output of `env`: `NAME=value`, one after the other. A line without `=` continues the value above it.
 
     `long_values`: variables that should have values with line breaks, and these values. Where the output contains such
-    a value, its lines are not parsed: a line with `=` is not another variable.
+    a value, the lines of the value are not parsed: a line with `=` inside the value is not another variable.
     """
     output = text.decode(errors="replace")
     whole_values = {name: f"{name}={value}\n" for name, value in (long_values or {}).items()}

@@ -4,8 +4,8 @@ after this change. Asking writes nothing.
 command of the action ──dry run, with the user's permissions──▶ changed object ──▶ Question: diff, plan, ticket
 ticket ──▶ is_asked(): an action without the ticket of its question is rejected
 
-A ticket is valid for one user, one command and one generation of the object; that of an approval, for one step. It is
-signed, so any replica with the key accepts it.
+A ticket is valid for one user, one command and one generation of the object; the ticket of an approval is valid for one
+step only. A ticket is signed, so any replica with the key accepts it.
 """
 
 import hashlib

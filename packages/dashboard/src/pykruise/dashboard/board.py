@@ -49,8 +49,8 @@ class Board:
 
     def __init__(self) -> None:
         self.id = secrets.token_hex(8)
-        """Random id. A version is a version of one board: the page of an object has another board each time when the
-        first viewer opens it.
+        """Random id of the board, because a version is valid only for one board. When the first viewer opens the page
+        of an object, a new board is made.
         """
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
         self._gone = 0

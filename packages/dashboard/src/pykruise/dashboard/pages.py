@@ -90,8 +90,8 @@ _log = logging.getLogger(__name__)
 AT_LEAST_S: Final = 0.5
 """Minimum seconds between two refreshes of an object."""
 AT_MOST_S: Final = 5.0
-"""Maximum seconds between two refreshes, also without changes: events are not watched, and some states change as time
-passes.
+"""Seconds for which a page waits for a change, and is then refreshed anyway: events are not watched, and some states
+change as time passes.
 """
 HEALTH_S: Final = 15.0
 ANSWERS_S: Final = 8.0

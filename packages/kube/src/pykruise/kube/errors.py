@@ -135,7 +135,7 @@ class Cause(msgspec.Struct, frozen=True):
 
 DISRUPTION_BUDGET: Final = "DisruptionBudget"
 """Reason of the cause in a Status by which a disruption budget rejects a request. API servers use it for evictions, and
-a webhook that guards pods uses it too. The message of the cause is a statement.
+a webhook that guards pods uses it too. The message of the cause says why, and contains no action.
 """
 
 REMEDY: Final = "Remedy"

@@ -90,7 +90,7 @@ class CachedObjects(LiveObjects[T]):
 
     @property
     def objects(self) -> "CachedObjects[T]":
-        """This reader itself: code that also accepts readers of several kinds reads the attribute `objects`."""
+        """This reader itself. A reader with several caches has the same attribute for its objects of the kind."""
         return self
 
     @property

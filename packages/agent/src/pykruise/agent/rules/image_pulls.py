@@ -286,7 +286,7 @@ def _advance_pull(
 
 
 def _correct_times(pull: Pull, now: Instant) -> Pull:
-    """Return the pull with its times, unless the clock was set back after them: then with the present time."""
+    """Return the pull. If the clock was set back, times that are now in the future are replaced by the present time."""
     latest = now + LONGEST_PAUSE_S if pull.is_resting else now
     started_at = pull.started_at
     if pull.attempt_at <= latest and (started_at is None or started_at <= now):

@@ -73,7 +73,7 @@ export function find({ query, go }) {
 const WHY = "why/";
 const objectOf = (id) => (id.startsWith(WHY) ? id.slice(WHY.length) : id);
 
-/** A row, with the result of explain if that belongs to the verdict of the row. */
+/** A row, with the result of explain if both have the same phase. */
 function joined(rows, id) {
   const row = rows.get(id);
   const why = rows.get(`${WHY}${id}`);
@@ -313,7 +313,7 @@ const list = (rows, isChild = () => false) => h("ul", { class: "rows" }, rows.ma
 
 const title = (row) => [h("span", { class: "kind" }, broken(row.kind)), " ", workloadLink(row, row.namespace ? name(`${row.namespace}/`) : null, name(row.name))];
 
-/** The command that helps, or else the command that explains. */
+/** The command for a rollback if explain recommends one; otherwise the command explain. */
 export function commandOf(row) {
   const to = row.why && row.why.rollback_to;
   if (to) return `kubectl kruise rollout undo ${row.resource}/${row.name} --to-revision=${to}${row.namespace ? ` -n ${row.namespace}` : ""}`;

@@ -114,8 +114,8 @@ export class Table {
   }
 
   /**
-   * By the id of a row: the row of another object whose card shows the same cause. The other object created the object,
-   * or it is a job that requests an image which the node does not have.
+   * By the id of a row that is folded: the row under whose card it is folded, because both have the same cause. That
+   * row is the owner of the folded row, or a job that requests an image which the node does not have.
    * `isShown`: whether a row has a separate card, or may be folded under one.
    */
   folded(isShown) {

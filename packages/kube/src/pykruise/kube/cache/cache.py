@@ -82,7 +82,7 @@ class CacheStats(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def may_lack_conversion(self) -> bool:
-        """Whether the first list fails perhaps because the API server cannot convert the stored objects.
+        """Whether the first list fails with a code that may mean: the API server cannot convert the stored objects.
 
         The API server converts custom resources with a webhook. While the webhook does not respond, the list fails with
         500, or with 429 while the API server initializes the resource.

@@ -165,7 +165,7 @@ class Client:
         return self._copy_with(self.transport, limiter)
 
     def separate_limit(self) -> "Client":
-        """Return a client with the same transport, whose requests never wait for a slot of this one.
+        """Return a client with the same transport, whose requests never wait for a slot of this client.
 
         Reviews need it. A write of this client stays in flight, and occupies its slot, until the webhooks have
         responded. If a review then waits for a slot of the same limiter, both wait forever. An `HttpTransport` has by

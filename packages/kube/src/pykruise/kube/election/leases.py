@@ -387,7 +387,7 @@ class LeaderElector:
                 "lease %s/%s could not be released (%s); it expires in %g s",
                 self._namespace,
                 self._name,
-                str(error) or "no answer",
+                str(error) or "no response",
                 self._lease_s,
             )
         else:

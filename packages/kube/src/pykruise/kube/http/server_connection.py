@@ -77,7 +77,7 @@ _UPGRADED_STEP: Final = 1024
 _MOST_FIELDS: Final = 256
 """Maximum number of parameters of a query."""
 _SINGLE: Final = frozenset({"host", "content-length", "transfer-encoding"})
-"""Headers that must not repeat: with a second one, a proxy on the way could read another request."""
+"""Headers that must not repeat: a proxy on the way could use the other value, and so read another request."""
 REFUSAL_CODES: Final = (400, 408, 413, 417, 429, 431, 500, 501, 505)
 """Codes for which a connection calls `App.failed`."""
 RECEIVE: Final = 64 * 1024
@@ -179,9 +179,9 @@ class ServerConnection(asyncio.Protocol):
         self._drained: asyncio.Future[None] | None = None
         self._since, self._made = 0.0, self._loop.time()
         self._is_opening = False
-        """Whether its handshake has begun."""
+        """Whether `open` has been called."""
         self._is_silent = True
-        """Whether it has never sent a whole head."""
+        """Whether the client has not sent a whole head yet."""
         self._is_lost = False
 
     async def open(self, tls: ssl.SSLContext | None) -> None:

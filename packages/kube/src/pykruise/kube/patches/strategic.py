@@ -256,8 +256,9 @@ def _delete_from_list(original: Document, name: str, gone: Any) -> None:
 def _order_items(merged: list[Any], *, given: Sequence[Any], live: Sequence[Any], key: str) -> list[Any]:
     """Return `merged` in the API server's order.
 
-    Items in `given` (the patch, or its $setElementOrder) have that order; the others keep the order of `live`. The
-    two sequences are interleaved: one of the others precedes the next item of `given` only if it does so in `live`.
+    Items in `given` (the patch, or its $setElementOrder) have the order of `given`; all other items keep the order of
+    `live`. The two sequences are interleaved: another item precedes the next item of `given` only if it precedes that
+    item in `live`.
     """
     given_at, live_at = _find_positions(given, key), _find_positions(live, key)
     last = len(given) + len(live)

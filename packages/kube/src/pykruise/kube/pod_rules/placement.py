@@ -69,7 +69,9 @@ def check_affinity(affinity: Doc, path: str, release: Release = NEWEST) -> Cause
 
 
 _WITH_CHECKED_VALUES: Final = "1.37"
-"""A release whose API servers reject invalid label values in required node affinity. Those of 1.32 accept them."""
+"""Minor from which this module rejects invalid label values in required node affinity. API servers of 1.32 accept such
+values.
+"""
 
 
 def check_preferred_terms(terms: Sequence[Doc], path: str) -> Causes:

@@ -9,11 +9,11 @@ only one version can express. `convert` converts its result back, compares that 
 difference in the annotation `pykruise.io/conversion-<version>` of the converted document, as JSON of the fields in
 their version. On the way back the fields return to their places and the annotation is removed.
 
-A kept field is dropped when it contradicts later changes of a client: it is restored only if every resulting difference
-in the other version is a value that the client wrote. So a client of an old version that changes a field overrides the
-kept value, and a client that changes another field loses nothing. To find the contradicting fields,
-the kept fields are halved repeatedly, in at most MOST_TRIES tries; a part that still contradicts then is dropped as a
-whole. So the cost of a conversion depends only on the size of the document.
+A kept field is dropped when it contradicts later changes of a client. For each try, the document with the kept field is
+converted back: where the field changes the result, the result must have the value that the client wrote. So a client of
+an old version that changes a field overrides the kept value, and a client that changes another field loses nothing. To
+find the contradicting fields, the kept fields are halved repeatedly, in at most MOST_TRIES tries; a part that still
+contradicts then is dropped as a whole. So the cost of a conversion depends only on the size of the document.
 
 Pure: input documents are not changed. Rules get their own copy of the document, may change it, and must not raise on
 values of the wrong type: such values stay unchanged. They raise ConversionError for values that have no meaning in the
