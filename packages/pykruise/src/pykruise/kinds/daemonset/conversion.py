@@ -52,7 +52,7 @@ def to_spoke(doc: Document) -> Document:
 
 
 def normalize(doc: Document) -> Document:
-    """Remove the annotation PROGRESSIVE, because it only repeats a field of v1beta1."""
+    """Remove the annotation PROGRESSIVE, so that no conversion keeps it: a field of v1beta1 has the same meaning."""
     annotate(doc, PROGRESSIVE, None)
     return doc
 

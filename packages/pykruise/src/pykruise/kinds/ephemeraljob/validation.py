@@ -28,7 +28,7 @@ _NEEDED: Final = {"terminationMessagePolicy": "File", "imagePullPolicy": "IfNotP
 """Fields that must be set, each with its default in a pod. The API server sets the defaults only in pods."""
 _MOUNTS: Final = ("volumeMounts", "volumeDevices")
 _ANY_POD: Final[Mapping[str, Any]] = {"hostUsers": False}
-"""Spec of a pod that permits everything that some pod permits."""
+"""Spec of the pod as part of which a container is checked. A container that is valid in some pod is valid in it."""
 _MAY_BE_SET: Final = frozenset(
     {
         *("name", "image", "command", "args", "workingDir", "envFrom", "env", "terminationMessagePath"),
