@@ -56,7 +56,7 @@ def find_settings_errors(spec: Mapping[str, Any]) -> Iterator[Cause]:
 
 
 def _find_own_errors(spec: Mapping[str, Any], before: Mapping[Any, Mapping[str, Any]]) -> list[Cause]:
-    """Errors of the sidecars themselves. `before`: stored sidecars by name; only the check of hot sidecars uses them."""
+    """Errors of the sidecars themselves. `before`: stored sidecars by name, for the check of hot sidecars."""
     containers: Sequence[Mapping[str, Any]] = spec.get("containers") or []
     init: Sequence[Mapping[str, Any]] = spec.get("initContainers") or []
     errors: list[Cause] = []
