@@ -122,10 +122,9 @@ def _keep_pods(ws: CloneSetWorkingSet) -> PlanPhase:
     """Plan to return pods from PreparingDelete to PreparingNormal, if they are needed again."""
     if not ws.pre_deleting:
         return PlanPhase()
+    # As in OpenKruise, no deletion is cancelled while a hook makes pods not ready.
     if ws.spec.hooks.marks_not_ready:
-        return (
-            PlanPhase()
-        )  # the hook made these pods not ready; as in OpenKruise, their deletion is not cancelled
+        return PlanPhase()
     wanted = ws.limits.replicas - len(ws.pods) + len(ws.leaving)
     to_delete = {pod.name for pod in ws.to_delete}
     back = [pod for pod in _sort_by_name(ws.pre_deleting) if pod.name not in to_delete][: max(wanted, 0)]
