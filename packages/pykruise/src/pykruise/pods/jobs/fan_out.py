@@ -293,8 +293,8 @@ def _decide_running(
 
 
 def _select_to_start(targets: Sequence[FanOutTarget], policy: JobPolicy, counts: FanOutCounts) -> list[str]:
-    """Select targets up to the parallelism. A run on a blocked target leaves no room for a further blocked target, but
-    keeps no other target from starting. So at most twice as many runs as the parallelism are active at the same time.
+    """Select targets up to the parallelism. A run on a blocked target uses up parallelism for other blocked targets
+    only. So more runs than the parallelism may be active when blocked targets can run again.
     """
     pending = [target for target in targets if _can_start(target, policy)]
     if policy.parallelism is None:
