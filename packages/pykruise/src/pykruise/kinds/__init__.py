@@ -186,7 +186,7 @@ def list_marked_schemas() -> Iterator[tuple[Resource, Document]]:
 
 def blank_status_of(kind: "Kind") -> Document:
     """Return the status of an object of this kind that no controller has reconciled yet: only its required fields."""
-    with descriptions.leave_out_descriptions():  # reading them would take 5 MB of a manager
+    with descriptions.leave_out_descriptions():  # reading them would take 5 MB of memory
         return kind.build_blank_status(_build_spec_schema)
 
 

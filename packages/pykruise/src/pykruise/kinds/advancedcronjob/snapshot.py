@@ -152,7 +152,7 @@ class ReadableAdvancedCronJobView(AdvancedCronJobView, frozen=True, kw_only=True
 
 
 class ReadableAdvancedCronJob(AdvancedCronJobSnapshot, frozen=True, kw_only=True):
-    """A snapshot for which `is_readable()` is True. Only a type, too."""
+    """A snapshot for which `is_readable()` is True. Only a type: no object is created from this class."""
 
     cron: ReadableAdvancedCronJobView
 

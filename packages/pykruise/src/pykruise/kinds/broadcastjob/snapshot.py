@@ -139,7 +139,7 @@ class ReadableBroadcastJobView(BroadcastJobView, frozen=True, kw_only=True):
 
 
 class ReadableBroadcastJob(BroadcastJobSnapshot, frozen=True, kw_only=True):
-    """A snapshot for which `is_readable()` is True. Only a type, too."""
+    """A snapshot for which `is_readable()` is True. Only a type: no object is created from this class."""
 
     job: ReadableBroadcastJobView
 

@@ -79,8 +79,8 @@ def find_policy_errors(spec: BroadcastJobSpec, path: str) -> Iterator[Cause]:
 def find_template_rule_errors(
     template: Mapping[str, Any] | None, path: str, *, stored: Mapping[str, Any] | None = None
 ) -> Iterator[Cause]:
-    """Find errors of a template at `path`, whose pods run to completion. `stored` is the stored template on an update;
-    Kubernetes' rules of pods report no error that it already has.
+    """Find errors of a template at `path`, whose pods run to completion. `stored` is the stored template on an update:
+    errors by Kubernetes' rules of pods are ignored if the stored template already has them.
     """
     if not template:
         yield make_required_error(path)

@@ -3,7 +3,8 @@
 AdmissionRequest ──▶ mutate_cloneset()   ──▶ the object with its defaults
                  ──▶ build_validating_review(…)()     ──▶ allowed, or rejected (422) with every field error
 
-Only v1beta1 is supported. A request in another version is rejected with 400.
+Only v1beta1 is reviewed: writes in v1alpha1 are converted first (admission/hub_version.py). v1alpha1_rules.py adds the
+rules that only v1alpha1 has.
 """
 
 from typing import Final

@@ -272,9 +272,8 @@ def numbers_of(
     room = allowed if terminating is None else max(want - tally.total - terminating, 0)
     create_now = min(allowed, room)
     remove = max(total - tally.to_delete - want, 0)
-    if (
-        is_gang and surge > 0
-    ):  # of several older groups, one is kept; the others leave no room for the new group
+    # One older group is kept. Further older groups are removed, because they leave no room for the new group.
+    if is_gang and surge > 0:
         remove = max(remove, total_old - tally.to_delete_old - limits.replicas)
     leaving = tally.to_delete > 0 or remove > 0
     # Pods that are specified for deletion and do not serve are unavailable too. OpenKruise does not count them here: if

@@ -122,8 +122,9 @@ def _keep_pods(ws: CloneSetWorkingSet) -> PlanPhase:
     """Plan to return pods from PreparingDelete to PreparingNormal, if they are needed again."""
     if not ws.pre_deleting:
         return PlanPhase()
+    # As in OpenKruise, no deletion is cancelled while a hook makes pods not ready.
     if ws.spec.hooks.marks_not_ready:
-        return PlanPhase()  # the hook made these pods not ready, and no later step would undo this
+        return PlanPhase()
     wanted = ws.limits.replicas - len(ws.pods) + len(ws.leaving)
     to_delete = {pod.name for pod in ws.to_delete}
     back = [pod for pod in _sort_by_name(ws.pre_deleting) if pod.name not in to_delete][: max(wanted, 0)]
@@ -134,8 +135,8 @@ def _keep_pods(ws: CloneSetWorkingSet) -> PlanPhase:
 
 
 def _keep_pod(pod: PodView, *, now: Instant) -> ChangePod:
-    """Return the write that cancels the deletion. Perhaps the hook has made the pod not ready, before its field
-    `markPodNotReady` was removed: the write ends this too, because no later write does.
+    """Return the write that cancels the deletion. It also makes the pod ready again, because no later write does: the
+    hook may have made the pod not ready before the hook's field `markPodNotReady` was removed.
     """
     conditions = remove_hold(pod, PRE_DELETE_HOOK, now=now)
     return ChangePod(

@@ -205,7 +205,7 @@ class ReadableCloneSetView(CloneSetView, frozen=True, kw_only=True):
 
 
 class ReadableCloneSet(CloneSetSnapshot, frozen=True, kw_only=True):
-    """A snapshot of a CloneSet with a readable spec. Only a type, too."""
+    """A snapshot of a CloneSet with a readable spec. Only a type: no object is created from this class."""
 
     cloneset: ReadableCloneSetView
 

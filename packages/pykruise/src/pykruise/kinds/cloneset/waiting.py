@@ -67,8 +67,8 @@ def _drop_caused_limit(
     stuck: list[tuple[PodView, Reason]],
     obstacles: list[tuple[PodView, Reason]],
 ) -> Reason | None:
-    """Return the reason; None if it is a used-up limit, and reasons of pods show why the limit is used up. `stuck`:
-    such reasons for scaleStrategy.maxUnavailable. `obstacles`: such reasons for maxUnavailable.
+    """Return `number`, the reason why the number of pods is wrong. None if the reason is a used-up limit, and there are
+    pods that use it up: pods in `stuck` use up scaleStrategy.maxUnavailable, pods in `obstacles` maxUnavailable.
     """
     if number is None:
         return None

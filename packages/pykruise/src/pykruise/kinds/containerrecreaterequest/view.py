@@ -128,7 +128,7 @@ class ReadableRequestView(RequestView, frozen=True, kw_only=True):
 
 
 class ReadableContainerRecreateRequest(RecreationSnapshot, frozen=True, kw_only=True):
-    """A snapshot for which `is_readable()` is True. Only a type, too."""
+    """A snapshot for which `is_readable()` is True. Only a type: no object is created from this class."""
 
     request: ReadableRequestView
 

@@ -3,7 +3,8 @@
 AdmissionRequest ──▶ mutate_daemonset()   ──▶ the object with its defaults
                  ──▶ validate_daemonset() ──▶ allowed, or rejected (422) with every field error
 
-Both versions are reviewed without conversion. The only difference for the rules is that v1alpha1 has the type Surging.
+The reviews accept both versions, but webhooks convert writes in v1alpha1 first (admission/hub_version.py). The only
+difference for the rules is that v1alpha1 has the type Surging.
 """
 
 from typing import Final

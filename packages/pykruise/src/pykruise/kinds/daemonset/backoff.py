@@ -40,8 +40,8 @@ class Backoffs:
         }
 
     def note(self, nodes: Iterable[str], *, now: Instant) -> None:
-        """Record that a finished pod is replaced on each of these nodes. Each delay is twice as long as the one
-        before.
+        """Record that a finished pod is replaced on each of these nodes. Each delay is twice as long as the one before,
+        up to LONGEST_S.
         """
         for node in nodes:
             delay = self._delays.get(node)

@@ -52,7 +52,9 @@ def to_spoke(doc: Document) -> Document:
 
 
 def normalize(doc: Document) -> Document:
-    """Remove the annotation PROGRESSIVE, because it only repeats a field of v1beta1."""
+    """Remove the annotation PROGRESSIVE from a document that is compared with its conversion: a conversion may lose the
+    annotation, because a field of v1beta1 has the same meaning.
+    """
     annotate(doc, PROGRESSIVE, None)
     return doc
 

@@ -3,7 +3,7 @@
 spec + number of nodes that should run a pod ──▶ limits_of() ──▶ DaemonSetLimits, and the invalid fields
 
 Pure. If a value is invalid, the result names the field, and the controller writes nothing. It must not use 0 instead: a
-partition of 0 would update every node.
+partition of 0 would update every node. Only an invalid burstReplicas stops nothing: it counts as 1.
 """
 
 import msgspec

@@ -161,7 +161,7 @@ class ReadableDaemonSetView(DaemonSetView, frozen=True, kw_only=True):
 
 
 class ReadableDaemonSet(DaemonSetSnapshot, frozen=True, kw_only=True):
-    """A snapshot of a DaemonSet with a readable spec. Only a type, too."""
+    """A snapshot of a DaemonSet with a readable spec. Only a type: no object is created from this class."""
 
     daemonset: ReadableDaemonSetView
 

@@ -75,7 +75,7 @@ class ReadableEphemeralJobView(EphemeralJobView, frozen=True, kw_only=True):
 
 
 class ReadableEphemeralJob(EphemeralJobSnapshot, frozen=True, kw_only=True):
-    """A snapshot for which `is_readable()` is True. Only a type, too."""
+    """A snapshot for which `is_readable()` is True. Only a type: no object is created from this class."""
 
     job: ReadableEphemeralJobView
 

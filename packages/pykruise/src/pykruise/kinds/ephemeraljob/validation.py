@@ -27,7 +27,7 @@ _POD_DEFAULTS: Final = {"terminationMessagePolicy": "File", "imagePullPolicy": "
 """Fields that a pod's container must have. A job may omit them: the API server sets them in the pods."""
 _MOUNTS: Final = ("volumeMounts", "volumeDevices")
 _ANY_POD: Final[Mapping[str, Any]] = {"hostUsers": False}
-"""Spec of a pod that permits everything that some pod permits."""
+"""Spec of the pod as part of which a container is checked. A container that is valid in some pod is valid in it."""
 _MAY_BE_SET: Final = frozenset(
     {
         *("name", "image", "command", "args", "workingDir", "envFrom", "env", "terminationMessagePath"),

@@ -4,8 +4,8 @@ ImageListPullJobSnapshot ──▶ the ImagePullJob of each image ──▶ deci
                                                                                            jobs to delete, the status
 
 Pure. If an ImagePullJob was created from another template, it is replaced. An ImagePullJob was created from the present
-template if its label has the hash of this template, or if its spec equals it: another implementation computes other
-hashes.
+template if its label has the hash of this template. Another implementation computes other hashes, so the ImagePullJob
+is also kept if its spec equals the template.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

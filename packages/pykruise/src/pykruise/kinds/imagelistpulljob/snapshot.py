@@ -103,7 +103,7 @@ class ReadableListJobView(ListJobView, frozen=True, kw_only=True):
 
 
 class ReadableImageListPullJob(ImageListPullJobSnapshot, frozen=True, kw_only=True):
-    """A snapshot for which `is_readable()` is True. Only a type, too."""
+    """A snapshot for which `is_readable()` is True. Only a type: no object is created from this class."""
 
     job: ReadableListJobView
 

@@ -91,7 +91,7 @@ class ReadablePullJobView(PullJobView, frozen=True, kw_only=True):
 
 
 class ReadableImagePullJob(ImagePullJobSnapshot, frozen=True, kw_only=True):
-    """A snapshot for which `is_readable()` is True. Only a type, too."""
+    """A snapshot for which `is_readable()` is True. Only a type: no object is created from this class."""
 
     job: ReadablePullJobView
 

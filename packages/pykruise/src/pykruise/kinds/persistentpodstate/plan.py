@@ -253,7 +253,7 @@ def _make_creation(workload: RecordedWorkload) -> Step:
 
 def _plan_changes(state: StateView, workload: RecordedWorkload) -> list[Step]:
     """Return the step that changes the spec as the workload's annotations request, and marks an object that OpenKruise
-    generated. Nothing changes if the workload does not request it, or has no topology annotations. The retention policy
+    generated. Nothing changes if the workload requests no PersistentPodState or no topology. The retention policy
     is never changed, because only users set it.
     """
     if not workload.is_generating or not workload.has_topology:

@@ -87,7 +87,7 @@ class ReadableStateView(StateView, frozen=True, kw_only=True):
 
 
 class ReadablePersistentPodState(StateSnapshot, frozen=True, kw_only=True):
-    """A snapshot for which `is_readable()` is True. Only a type, too."""
+    """A snapshot for which `is_readable()` is True. Only a type: no object is created from this class."""
 
     state: ReadableStateView
 

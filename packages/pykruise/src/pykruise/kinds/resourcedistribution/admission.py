@@ -3,7 +3,7 @@
 AdmissionRequest ──▶ build_validating_review(trial) ──▶ allowed, or rejected (422) with every field error
                      └── trial: a dry run in the manager's namespace that creates a new or changed resource
 
-v1beta1 only; other versions are rejected with 400.
+Only v1beta1 is reviewed: writes in v1alpha1 are converted first (admission/hub_version.py).
 """
 
 from collections.abc import Iterator, Sequence

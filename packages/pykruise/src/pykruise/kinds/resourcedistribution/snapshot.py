@@ -93,7 +93,7 @@ class ReadableDistributionView(DistributionView, frozen=True, kw_only=True):
 
 
 class ReadableResourceDistribution(DistributionSnapshot, frozen=True, kw_only=True):
-    """A snapshot for which `is_readable()` is True. Only a type, too."""
+    """A snapshot for which `is_readable()` is True. Only a type: no object is created from this class."""
 
     distribution: ReadableDistributionView
 

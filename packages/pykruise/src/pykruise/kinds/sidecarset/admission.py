@@ -3,8 +3,9 @@
 AdmissionRequest ──▶ mutate_sidecarset()                    ──▶ the object with its defaults and hashes
                  ──▶ build_validating_review(reader, …)()   ──▶ allowed, or rejected (422) with every field error
 
-v1beta1 only; other versions are rejected with 400. Validation reads the objects to which the SidecarSet refers and with
-which it may conflict. Without a reader, validation checks only the object itself.
+Only v1beta1 is reviewed: writes in v1alpha1 are converted first (admission/hub_version.py). Validation reads the
+objects to which the SidecarSet refers and with which it may conflict. Without a reader, validation checks only the
+object itself.
 """
 
 from collections.abc import Mapping, Sequence

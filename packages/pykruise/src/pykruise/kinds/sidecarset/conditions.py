@@ -1,4 +1,4 @@
-"""Pod condition that reports which of the pod's SidecarSets can be upgraded in place.
+"""Pod condition that reports for each of the pod's SidecarSets whether its sidecars can be upgraded in place.
 
 ManagedPod ──▶ build_condition_patch() ──▶ a patch of the pod's status; None: the condition is up to date
 

@@ -29,7 +29,9 @@ from pykruise.kube.values.patterns import PatternError, compile_pattern
 from pykruise.pods.template.validation import find_pod_spec_errors
 
 _LONGEST_GRACE_S: Final = 2**63 - 1
-"""Grace period of the pod with only the sidecars: each selected pod has its own, which limits the sidecars' hooks."""
+"""Grace period of the pod as which the sidecars are checked. Pods that get the sidecars have other grace periods, so
+this one must not limit the sidecars' hooks.
+"""
 _PLACEHOLDER: Final[Mapping[str, Any]] = {"name": "pod", "image": "pod"}
 
 
@@ -54,7 +56,7 @@ def find_settings_errors(spec: Mapping[str, Any]) -> Iterator[Cause]:
 
 
 def _find_own_errors(spec: Mapping[str, Any], before: Mapping[Any, Mapping[str, Any]]) -> list[Cause]:
-    """Errors that do not depend on the stored sidecars, except for hot sidecars. `before`: stored sidecars by name."""
+    """Errors of the sidecars themselves. `before`: stored sidecars by name, for the check of hot sidecars."""
     containers: Sequence[Mapping[str, Any]] = spec.get("containers") or []
     init: Sequence[Mapping[str, Any]] = spec.get("initContainers") or []
     errors: list[Cause] = []

@@ -110,7 +110,7 @@ class SidecarSetSnapshot(Judged, frozen=True, kw_only=True):
 
 
 class ReadableSidecarSet(SidecarSetSnapshot, frozen=True, kw_only=True):
-    """A snapshot for which `is_readable()` is True. Only a type, too."""
+    """A snapshot for which `is_readable()` is True. Only a type: no object is created from this class."""
 
     sidecarset: ReadableSidecarSetView
 

@@ -3,8 +3,9 @@
 AdmissionRequest ──▶ build_mutating_review(settings) ──▶ the object with its defaults
                  ──▶ build_validating_review(…)      ──▶ allowed, or rejected (422) with every field error
 
-Only v1beta1 is supported; pods/workload/admission.py contains the code that all workloads share. The check whether
-claims can follow changed templates reads the storage classes.
+Only v1beta1 is reviewed: writes in v1alpha1 are converted first (admission/hub_version.py). pods/workload/admission.py
+contains the code that all workloads share. The check whether claims can follow changed templates reads the storage
+classes.
 """
 
 from typing import Final

@@ -251,7 +251,7 @@ def _make_limit_note(ws: StatefulSetWorkingSet) -> Note:
 
 
 def _delete_surplus_together(ws: StatefulSetWorkingSet) -> tuple[DecidedStage, dict[str, Reason], bool]:
-    """Delete all surplus pods that can be deleted now. The last value: whether others follow in the next plan.
+    """Delete all surplus pods that can be deleted now. The last value: whether the next plan deletes further pods.
 
     Only writes count against the limit of one plan: pods that terminate, or that wait for their hook, do not delay
     the deletion of others.

@@ -199,7 +199,7 @@ class ReadableStatefulSetView(StatefulSetView, frozen=True, kw_only=True):
 
 
 class ReadableStatefulSet(StatefulSetSnapshot, frozen=True, kw_only=True):
-    """A snapshot with a readable spec and selector. Only a type, too."""
+    """A snapshot with a readable spec and selector. Only a type: no object is created from this class."""
 
     statefulset: ReadableStatefulSetView
 

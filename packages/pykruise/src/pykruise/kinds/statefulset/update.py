@@ -113,7 +113,9 @@ class _Pass:
         return len(self.unavailable) < self.ws.limits.max_unavailable
 
     def act(self, pod: PodView, decision: Decision | Reason) -> None:
-        """Record the write to the pod, or its reason for waiting. In both cases the pod counts as unavailable."""
+        """Record the write to the pod, or its reason for waiting. In both cases the pod counts as unavailable, unless
+        it is in `left_out`.
+        """
         if isinstance(decision, Reason):
             self.skipped[pod.name] = decision
         else:

@@ -212,7 +212,7 @@ def _adapt_bounds(share: SubsetShare, replicas: int | None) -> _Bounds:
     running = min(share.ready, share.current)
     if share.is_unschedulable:
         return share.name, max(least, running), min(most, running)
-    # Running pods are not moved.
+    # Ready pods are not moved.
     return share.name, max(least, min(running, most)), most
 
 

@@ -270,8 +270,8 @@ def _find_late_updates(case: _Case, target: str) -> frozenset[str]:
 def _is_reserved(pod: PodView, case: _Case, update: _Update) -> tuple[bool, Instant | None]:
     """Return whether the pod is reserved, and the time at which this may change without an event.
 
-    A reserved pod counts as working again after it has been ready for `unschedulable_s`. A working pod becomes reserved
-    when it waits too long for a node or for its update.
+    A reserved pod of the update's revision counts as working again after it has been ready for `unschedulable_s`. A
+    working pod becomes reserved when it waits too long for a node or for its update.
     """
     now = case.now
     look_again = now + case.spec.unschedulable_s

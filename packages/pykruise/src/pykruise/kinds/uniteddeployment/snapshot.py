@@ -147,7 +147,7 @@ class ReadableUnitedView(UnitedView, frozen=True, kw_only=True):
 
 
 class ReadableUnitedDeployment(UnitedSnapshot, frozen=True, kw_only=True):
-    """A snapshot for which `is_readable()` is True. Only a type, too."""
+    """A snapshot for which `is_readable()` is True. Only a type: no object is created from this class."""
 
     united: ReadableUnitedView
 

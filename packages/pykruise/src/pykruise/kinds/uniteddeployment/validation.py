@@ -124,7 +124,7 @@ def _find_spec_errors(given: Mapping[str, Any], spec: UnitedDeploymentSpec) -> l
 
 
 def _find_stopping_errors(given: Mapping[str, Any], spec: UnitedDeploymentSpec) -> list[Cause]:
-    """Find the errors with which the controller changes nothing if they are in a stored spec."""
+    """Find errors of the spec. While a stored spec has one of them, the controller changes nothing."""
     errors = list(check_not_negative(spec.replicas, "spec.replicas"))  # rule 2
     errors += find_selector_errors({"selector": given.get("selector")}, kind="uniteddeployment")  # rule 3
     errors += _find_workload_template_errors(spec)  # rules 4 to 11

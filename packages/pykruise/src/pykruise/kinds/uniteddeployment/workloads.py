@@ -199,8 +199,8 @@ def project_workload(raw: bytes | msgspec.Raw, template: str) -> SubsetWorkload:
 
 def _find_wait(conditions: tuple[_Condition, ...], name: str) -> Reason | None:
     """Find a reason to wait in a workload's conditions. The condition ReplicaFailure of a Deployment reports that pods
-    could not be created. If the workload has the condition Ready, its other conditions are ignored: it may still report
-    pods that do not end, but the successors of these pods serve.
+    could not be created. If the workload's condition Ready is True, its other conditions are ignored: they may report
+    terminating pods that do not end, but the successors of these pods serve.
     """
     if any(condition.type == READY and condition.status == "True" for condition in conditions):
         return None

@@ -27,9 +27,9 @@ def has_costs(snapshot: SpreadSnapshot) -> bool:
 
 
 def compute_wanted_costs(snapshot: SpreadSnapshot, groups: Grouped) -> dict[str, int]:
-    """Return the cost of every active pod, except surplus pods. A surplus pod gets no cost, which counts as 0. So it is
-    deleted before the pods within the limits of their subsets, which have positive costs. Return nothing while the
-    latest version is unknown.
+    """Return the cost of every active pod, except pods of a subset with an unreadable limit, and pods for which every
+    subset is full. The latter get no cost, which counts as 0. So they are deleted before the pods within the limits of
+    their subsets, which have positive costs. Return nothing while the latest version is unknown.
     """
     if not has_costs(snapshot) or snapshot.latest is None:
         return {}

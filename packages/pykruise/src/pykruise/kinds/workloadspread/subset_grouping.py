@@ -236,8 +236,8 @@ def _drop_annotations(pod: Mapping[str, Any]) -> Document:
 
 
 def _build_adoption(pod: PodView, subset: Subset, snapshot: SpreadSnapshot) -> Adoption:
-    """Build the adoption: the pod gets its annotation, and the labels and annotations of the patch, except keys about a
-    single pod: a stored patch may have them, and would request the deletion of every adopted pod.
+    """Build the adoption: the pod gets its annotation, and the labels and annotations of the patch. Keys about a single
+    pod are left out: a stored patch may contain such a key, for example one that requests the deletion of the pod.
     """
     note = Matched(name=snapshot.spread.name, subset=subset.name).to_text()
     ignored = snapshot.spread.annotations.get(IGNORES_METADATA, "").lower() == "true"

@@ -293,8 +293,8 @@ def _decide_running(
 
 
 def _select_to_start(targets: Sequence[FanOutTarget], policy: JobPolicy, counts: FanOutCounts) -> list[str]:
-    """Select targets up to the parallelism. Runs on blocked targets count only for other blocked targets: if these end
-    their wait together, the runs of twice the parallelism are active at most.
+    """Select targets up to the parallelism. A run on a blocked target uses up parallelism for other blocked targets
+    only. So more runs than the parallelism may be active when blocked targets can run again.
     """
     pending = [target for target in targets if _can_start(target, policy)]
     if policy.parallelism is None:
@@ -313,7 +313,9 @@ def _can_start(target: FanOutTarget, policy: JobPolicy) -> bool:
 
 
 def _select_to_stop(targets: Sequence[FanOutTarget], *, all_active: bool) -> tuple[str, ...]:
-    """Unwanted active targets, or all active ones. Wanted failing targets continue, so that people can examine them."""
+    """Unwanted targets with a run and, with `all_active`, all active targets. Wanted targets that are failing continue,
+    so that people can examine them.
+    """
     return tuple(
         target.name
         for target in targets

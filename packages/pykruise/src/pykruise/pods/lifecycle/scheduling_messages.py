@@ -79,8 +79,8 @@ def _select(said: str, node: str) -> Sequence[_Complaint]:
     """Return the reasons in the message. For a pod with one possible node, only the reasons of that node.
 
     For each node, the scheduler reports the first check that fails: cordon, taints, the nodes that the pod selects,
-    then all others. All other nodes fail at the latest as mismatches. So a reason that is checked later belongs to the
-    possible node, and cordons and taints in the same message belong to other nodes.
+    then all others. Only the possible node passes the check of the nodes that the pod selects. So the reason of a later
+    check belongs to the possible node, and cordons and taints in the same message belong to other nodes.
     """
     # The scheduler reports in a second sentence whether the deletion of other pods would help.
     reasons = list(_find(said.partition(" preemption: ")[0]))

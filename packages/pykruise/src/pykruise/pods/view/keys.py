@@ -15,7 +15,7 @@ INSTANCE_ID_LABEL: Final = "apps.kruise.io/cloneset-instance-id"
 """Label of a pod and its claims: five characters that they share."""
 
 REVISION_LABEL: Final = "controller-revision-hash"
-"""Pod label: the name of the revision that the pod was created from, or only the name's hash part."""
+"""Pod label: the name of the pod's revision, or only the hash part of this name."""
 
 TEMPLATE_HASH_LABEL: Final = "pod-template-hash"
 """Label of a CloneSet's pod: always only the hash part."""
@@ -133,4 +133,4 @@ SINGLE_POD_ANNOTATIONS: Final = frozenset(
 SIDECARSET_VERSION_PREFIX: Final = "version.sidecarset.kruise.io/"
 SIDECARSET_VERSION_ALT_PREFIX: Final = "versionalt.sidecarset.kruise.io/"
 SIDECARSET_UPGRADABLE: Final = "SidecarSetUpgradable"
-"""Pod condition: whether the pod's SidecarSets can be upgraded in place."""
+"""Pod condition: whether the sidecars of the pod can be upgraded in place."""
