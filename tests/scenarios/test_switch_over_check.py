@@ -17,6 +17,7 @@ from pykruise.kube.client.metered import MeteredTransport
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import AlreadyExistsError
 from pykruise.kube.resources import (
+    CONTROLLER_REVISIONS,
     CUSTOM_RESOURCE_DEFINITIONS,
     DAEMON_SETS,
     DEPLOYMENTS,
@@ -102,6 +103,26 @@ async def test_pods_of_a_running_rollout_are_counted(stage: Stage) -> None:
     report, _ = await checked(stage)
     assert report.pods
     assert {write.verb for write in report.writes} >= {"create", "delete"}
+
+
+async def test_the_fields_that_the_newest_revision_lacks_are_named(stage: Stage) -> None:
+    # given a template with fields that the newest revision lacks
+    await stage.start_manager()
+    await stage.create(cloneset(replicas=1))
+    await stage.settled(replicas=1)
+    await stage.stop_manager()
+    change = {"template": {"spec": {"hostnameOverride": "web", "priorityClassName": "system-node-critical"}}}
+    await stage.merge("web", {"spec": change})
+    # when
+    report, _ = await checked(stage)
+    # then
+    why = next(write.why for write in report.writes if write.target.startswith("ControllerRevision"))
+    (revision,) = await stage.stored(CONTROLLER_REVISIONS)
+    name = revision["metadata"]["name"]
+    assert why.endswith(
+        f": the template differs from revision {name} in spec.hostnameOverride, spec.priorityClassName"
+    )
+    assert any(why in line for line in report_lines(report))
 
 
 async def test_an_object_that_pykruise_rejects_is_reported(stage: Stage) -> None:
