@@ -100,7 +100,7 @@ _EVERYWHERE: Final = _differences_of(
         "a field of a template that is newer than OpenKruise's release (`hostnameOverride` with 1.9) is dropped when "
         "the object is created, and stored when it is applied again; it never has an effect",
         "pods get the field. If a stored template has such a field, the switch to pykruise begins a rollout, and "
-        "`switch-over check` lists its writes",
+        "`switch-over check` lists its writes, with the fields",
         "a field of the template has the effect that Kubernetes documents",
     ),
     (

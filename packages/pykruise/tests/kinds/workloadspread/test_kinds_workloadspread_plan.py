@@ -221,6 +221,15 @@ def test_pods_of_a_removed_subset_have_the_lowest_cost_case_56() -> None:
     assert "subset b no longer exists" in plan.skipped["p1"].message
 
 
+@pytest.mark.parametrize(("target", "goes_first"), [(CLONE_SET, True), (DEPLOYMENT, True), (JOB, False)])
+def test_only_a_workload_that_reads_deletion_costs_deletes_pods_without_a_subset_first(
+    target: tuple[str, str, str], goes_first: bool
+) -> None:
+    plan = plan_spread(world(spread(subset("a", 3), target=target), stored("p1", "b")))
+    assert ("deleted first at the next scale-down" in plan.skipped["p1"].remedy) is goes_first
+    assert bool(costs(plan)) is goes_first
+
+
 def test_counts_follow_names_when_the_order_changes_case_57() -> None:
     before = known(entry("a", 1, 1, creatingPods={"p9": ago(1)}), entry("b", -1, 2))
     pods = [stored("p1", "a"), stored("p2", "b"), stored("p3", "b")]

@@ -17,13 +17,6 @@ from pykruise.pods.view.keys import DELETION_COST_ANNOTATION
 from pykruise.pods.view.pod_view import PodView
 
 STEP: Final = 100
-_WITH_COSTS: Final = frozenset({"CloneSet", "Deployment", "ReplicaSet"})
-
-
-def has_costs(snapshot: SpreadSnapshot) -> bool:
-    """Whether the workload's controller reads deletion costs when it scales in."""
-    target = snapshot.spread.target
-    return target is not None and target[0].kind in _WITH_COSTS
 
 
 def compute_wanted_costs(snapshot: SpreadSnapshot, groups: Grouped) -> dict[str, int]:
@@ -31,7 +24,7 @@ def compute_wanted_costs(snapshot: SpreadSnapshot, groups: Grouped) -> dict[str,
     subset is full. The latter get no cost, which counts as 0. So they are deleted before the pods within the limits of
     their subsets, which have positive costs. Return nothing while the latest version is unknown.
     """
-    if not has_costs(snapshot) or snapshot.latest is None:
+    if not snapshot.spread.has_deletion_costs or snapshot.latest is None:
         return {}
     subsets = snapshot.spread.subsets
     count = len(subsets)

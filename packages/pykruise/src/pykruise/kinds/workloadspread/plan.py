@@ -12,7 +12,7 @@ allocate the same slot in the meantime.
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from pykruise.kinds.workloadspread.deletion_costs import compute_wanted_costs, has_costs
+from pykruise.kinds.workloadspread.deletion_costs import compute_wanted_costs
 from pykruise.kinds.workloadspread.patched_pods import find_patch_obstacles, list_unready_patched
 from pykruise.kinds.workloadspread.slots import is_schedulable
 from pykruise.kinds.workloadspread.snapshot import SpreadSnapshot
@@ -182,7 +182,7 @@ def _find_requeue_s(
     times: list[float] = []
     if value.due is not None:
         times.append(value.due - snapshot.now)
-    if has_costs(snapshot) and snapshot.latest is None and snapshot.latest_is_coming:
+    if snapshot.spread.has_deletion_costs and snapshot.latest is None and snapshot.latest_is_coming:
         times.append(LOOK_AGAIN_S)
     waiting = [*_list_homeless(snapshot), *list_unready_patched(snapshot, groups)]
     if (late_at := find_next_blocker_time(waiting, now=snapshot.now)) is not None:

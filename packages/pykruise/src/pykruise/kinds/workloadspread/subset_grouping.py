@@ -23,6 +23,7 @@ from pykruise.kinds.workloadspread.slots import find_pending_creations
 from pykruise.kinds.workloadspread.snapshot import SpreadSnapshot
 from pykruise.kinds.workloadspread.types import Subset
 from pykruise.kinds.workloadspread.versions import version_of_pod
+from pykruise.kinds.workloadspread.view import SpreadView
 from pykruise.kube.documents import Document, is_same
 from pykruise.kube.pod_rules.nodes import NO_EXECUTE, NO_SCHEDULE, matches_term, tolerates
 from pykruise.plans.views import NodeView
@@ -77,10 +78,8 @@ class Grouped(msgspec.Struct, frozen=True, kw_only=True):
             yield from subsets.get(subset, ())
 
 
-GOES_FIRST: Final = "no action is needed: the pod is deleted first at the next scale-down"
-PLACED_ANEW: Final = (
-    f"{GOES_FIRST}; or delete such pods {ONE_AT_A_TIME}, so that new pods are assigned to subsets"
-)
+_GOES_FIRST: Final = "no action is needed: the pod is deleted first at the next scale-down"
+_STAYS_OUTSIDE: Final = "no action is needed: the pod stays outside the subsets until it is deleted"
 
 
 IS_SURPLUS: Final = Reason(
@@ -108,7 +107,8 @@ def group_pods(snapshot: SpreadSnapshot) -> Grouped:
         else:
             subsets.setdefault(NOWHERE, []).append(pod)
             message = f"its subset {noted} no longer exists"
-            unassigned[pod.name] = Reason(Code.NO_SUBSET, message, PLACED_ANEW)
+            remedy = f"{_find_remedy(spread)}; or delete such pods {ONE_AT_A_TIME}, so that new pods are"
+            unassigned[pod.name] = Reason(Code.NO_SUBSET, message, f"{remedy} assigned to subsets")
     # Pods with the annotation are counted first, because they always stay in their subsets.
     free = {version: _count_free(version, snapshot, subsets) for version, subsets in versions.items()}
     adoptions: dict[str, Adoption] = {}
@@ -173,13 +173,17 @@ def _choose_subset(pod: PodView, snapshot: SpreadSnapshot, free: Mapping[str, in
     node = snapshot.nodes.get(pod.node_name)
     if node is None:
         return Reason(Code.NO_SUBSET, f"its node {pod.node_name} is unknown")
-    subsets = snapshot.spread.subsets
+    subsets, remedy = snapshot.spread.subsets, _find_remedy(snapshot.spread)
     best = _choose_fittest(document, node, [subset for subset in subsets if free[subset.name] > 0])
     if best is None and snapshot.spread.is_older_than_it(pod):
         best = _choose_fittest(document, node, subsets)
         if best is None:
-            return Reason(Code.NO_SUBSET, f"node {node.name} fits no subset", GOES_FIRST)
-    return best or Reason(Code.NO_SUBSET, f"node {node.name} fits no subset that has room", GOES_FIRST)
+            return Reason(Code.NO_SUBSET, f"node {node.name} fits no subset", remedy)
+    return best or Reason(Code.NO_SUBSET, f"node {node.name} fits no subset that has room", remedy)
+
+
+def _find_remedy(spread: SpreadView) -> str:
+    return _GOES_FIRST if spread.has_deletion_costs else _STAYS_OUTSIDE
 
 
 def _choose_fittest(pod: Document, node: NodeView, subsets: Iterable[Subset]) -> Subset | None:

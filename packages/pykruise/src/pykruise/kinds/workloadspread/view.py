@@ -26,6 +26,7 @@ RAW: Final = frozenset({"patch"})
 
 ADAPTIVE: Final = "Adaptive"
 STATEFUL_SET: Final = "StatefulSet"
+_WITH_COSTS: Final = frozenset({"CloneSet", "Deployment", "ReplicaSet"})
 
 BY_TARGET: Final = "target"
 """Index of WorkloadSpreads: namespace, kind and name of the workload."""
@@ -69,6 +70,12 @@ class SpreadView(WorkloadView, frozen=True, kw_only=True):
         """Whether the ordinal of a pod determines its subset, as for StatefulSets."""
         target = self.target
         return target is not None and target[0].kind == STATEFUL_SET
+
+    @property
+    def has_deletion_costs(self) -> bool:
+        """Whether the workload's controller reads deletion costs when it scales in."""
+        target = self.target
+        return target is not None and target[0].kind in _WITH_COSTS
 
     def is_older_than_it(self, pod: PodView) -> bool:
         """Whether the pod is older than the WorkloadSpread. Times are in whole seconds; a pod of the same second is not

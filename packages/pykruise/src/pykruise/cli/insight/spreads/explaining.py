@@ -291,10 +291,10 @@ def _waits_of_subsets(
         if limit != ANY_NUMBER and entry.replicas > limit:
             pods = format_count(entry.replicas, "pod")
             words = f"subset {entry.name} has {pods} for {format_count(limit, 'place')}: no pod is moved"
-            remedy = (
-                "no action is needed: surplus pods are deleted first at the next scale-down; "
-                f"or delete pods of the subset {ONE_AT_A_TIME}, so that they are created elsewhere"
-            )
+            remedy = f"delete pods of the subset {ONE_AT_A_TIME}, so that they are created elsewhere"
+            if sight.view.has_deletion_costs:
+                at_scale_in = "no action is needed: surplus pods are deleted first at the next scale-down"
+                remedy = f"{at_scale_in}; or {remedy}"
             yield Wait(code=Code.SURPLUS, words=words, remedy=remedy)
     for entry in _list_versioned_statuses(status):
         for kind, noted in ((Code.CREATING, entry.creating_pods), (Code.LEAVING, entry.deleting_pods)):
