@@ -96,6 +96,20 @@ def test_a_pull_that_hangs_ends_with_its_time_out() -> None:
     assert agent.pulls[NGINX].message == "context deadline exceeded"
 
 
+@pytest.mark.parametrize(
+    ("limits", "named"),
+    [
+        ({"timeoutSeconds": 50, "activeDeadlineSeconds": 80}, "timeoutSeconds is 50"),
+        ({"timeoutSeconds": 600, "activeDeadlineSeconds": 50}, "activeDeadlineSeconds is 50"),
+    ],
+)
+def test_a_try_that_hangs_names_the_limit_that_ended_it(limits: dict[str, int], named: str) -> None:
+    agent = Agent(Attempt(math.inf, GOOD.answer))
+    agent.until(view({"tag": "1", "pullPolicy": limits}), 0.0)
+    agent.until(view({"tag": "1", "pullPolicy": limits}), 50.0)
+    assert agent.pulls[NGINX].message.endswith(f"context deadline exceeded (pullPolicy.{named})")
+
+
 def test_the_deadline_ends_all_tries() -> None:
     agent = Agent(BAD)
     asked = view({"tag": "1", "pullPolicy": {"backoffLimit": 99, "activeDeadlineSeconds": 20}})

@@ -270,7 +270,10 @@ def _advance_pull(
         answer, limit = becomes.answer, ""
         if answer is None or becomes.takes_s > longest:
             answer = PullFailure("ErrImagePull", "context deadline exceeded")
-            limit = f" (pullPolicy.timeoutSeconds is {wanted.timeout_s:g})"
+            by_timeout = wanted.timeout_s <= ends_at - pull.attempt_at
+            field = "timeoutSeconds" if by_timeout else "activeDeadlineSeconds"
+            seconds = wanted.timeout_s if by_timeout else wanted.deadline_s
+            limit = f" (pullPolicy.{field} is {seconds:g})"
         if isinstance(answer, Pulled):
             done = msgspec.structs.replace(
                 pull, phase="Succeeded", completed_at=due, image_id=answer.image_id, message=""
