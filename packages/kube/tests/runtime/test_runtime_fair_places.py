@@ -60,7 +60,7 @@ async def test_waiting_plans_with_unequal_numbers_of_chains_take_turns() -> None
     assert "".join(board.order) == "aabcabaaa"
 
 
-async def test_a_free_place_goes_to_the_plan_with_the_fewest_places() -> None:
+async def test_the_plan_with_the_fewest_places_gets_the_next_one() -> None:
     # given plan a with three places and plan b with one; two chains of each wait, those of a for longer
     board = Board(4)
     tasks = [*board.start("a", 5), *board.start("a", 6), *board.start("ab", 100)]
