@@ -3,9 +3,9 @@
 chain ──acquire(plan)──▶ FairPlaces ──▶ its writes ──release(plan)──▶ the next chain, perhaps of another plan
 
 A plan alone can use all places. While chains of several plans wait, a free place goes to the plan that holds the fewest
-places, and of plans that hold equally many to the one that got a place least recently. So every plan gets an equal
-number of places, also if its chains end sooner than those of others. If plans only took turns, a plan with slow writes,
-for example because of a webhook, would soon hold almost all places, because it keeps each one for longer.
+places; plans that hold equally many take turns. So plans that wait soon hold equal numbers of places. If plans only
+took turns, a plan with slow writes, for example because of a webhook, would soon hold almost all places, because it
+keeps each one for longer.
 
 A place that is in use is never taken back. So a plan that starts while all places are in use waits for the first chain
 that ends.
