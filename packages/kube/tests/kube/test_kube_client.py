@@ -399,6 +399,40 @@ async def test_a_refusal_by_a_disruption_budget_is_an_answer_and_not_a_busy_serv
     assert ours.limiter.read_stats() == msgspec.structs.replace(before, started=1)
 
 
+@pytest.mark.parametrize(
+    ("response", "cuts"),
+    [
+        (answer(429, b"Too many requests, please try again later.\n"), 1),
+        (answer(503, b"<html>no server is available</html>"), 1),
+        (refusal(504, "Timeout"), 1),
+        (refusal(429, "TooManyRequests"), 0),
+        (refusal(503, "ServiceUnavailable"), 0),
+    ],
+    ids=["busy server", "proxy", "late", "rejected with 429", "rejected with 503"],
+)
+async def test_an_admission_webhook_that_rejects_an_object_is_not_an_overload(
+    response: Any, cuts: int
+) -> None:
+    # given
+    ours = client(ScriptedTransport(response), retry=RetryPolicy(writes=0))
+    # when
+    with pytest.raises(ApiError):
+        await ours.create(PODS, "ns", POD)
+    # then
+    assert ours.limiter.read_stats().cuts == cuts
+
+
+async def test_a_late_write_after_a_fast_write_of_another_object_is_not_an_overload() -> None:
+    # given
+    ours = client(ScriptedTransport(answer(201, POD), refusal(504, "Timeout")))
+    await ours.create(PODS, "ns", POD)
+    # when
+    with pytest.raises(ApiError):
+        await ours.create(PODS, "ns", POD)
+    # then
+    assert ours.limiter.read_stats().cuts == 0
+
+
 async def test_the_number_of_retries_can_be_set() -> None:
     # given
     transport = ScriptedTransport(UnreachableError("refused"), repeat_last=True)

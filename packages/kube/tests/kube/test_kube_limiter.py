@@ -8,6 +8,7 @@ import pytest
 
 from pykruise.kube.client.limiter import Limiter
 from pykruise.kube.errors import (
+    ApiError,
     Cause,
     ConflictError,
     ConnectionLostError,
@@ -24,11 +25,16 @@ from pykruise.kube.errors import (
 
 
 async def request(
-    limiter: Limiter, *, seconds: float = 0.01, error: Exception | None = None, priority: int = 0
+    limiter: Limiter,
+    *,
+    seconds: float = 0.01,
+    error: Exception | None = None,
+    priority: int = 0,
+    is_write: bool = False,
 ) -> None:
     """A request that takes `seconds` and ends with `error`, which is caught here."""
     try:
-        async with limiter.acquire_slot(priority=priority):
+        async with limiter.acquire_slot(priority=priority, is_write=is_write):
             await asyncio.sleep(seconds)
             if error is not None:
                 raise error
@@ -272,6 +278,73 @@ async def test_errors_unrelated_to_load_do_not_change_the_limit(error: Exception
     await request(limiter, error=error)
     # then
     assert (limiter.read_stats().limit, limiter.read_stats().cuts, limiter.read_stats().held_s) == (16, 0, {})
+
+
+@pytest.mark.parametrize(
+    "kind_and_code",
+    [(TooManyRequestsError, 429), (ServerUnavailableError, 503)],
+    ids=["429", "503"],
+)
+async def test_an_object_that_is_rejected_with_a_status_does_not_change_the_limit(
+    kind_and_code: tuple[type[ApiError], int],
+) -> None:
+    # given the answer of an admission webhook of one tenant
+    kind, code = kind_and_code
+    error = kind(ErrorStatus(status="Failure", code=code), retry_after_s=2)
+    limiter = Limiter(start=16)
+    # when
+    with suppress(KubeError):
+        async with limiter.acquire_slot(scope=PODS_OF_A, is_write=True):
+            raise error
+    # then only the requests of this scope wait
+    assert (limiter.read_stats().limit, limiter.read_stats().cuts) == (16, 0)
+    assert limiter.read_stats().held_s == {PODS_OF_A: pytest.approx(2, abs=0.01)}
+
+
+LATE = [ServerTimeoutError(ErrorStatus(status="Failure", code=504)), RequestTimeoutError("late")]
+"""Errors of a write whose webhooks are slow, and of any request to an overloaded server."""
+
+
+@pytest.mark.parametrize("error", LATE, ids=lambda error: type(error).__name__)
+async def test_late_writes_of_one_object_do_not_change_the_limit_while_other_writes_are_fast(
+    error: Exception,
+) -> None:
+    # given other writes at usual speed
+    limiter = Limiter(start=16)
+    late = asyncio.create_task(request(limiter, seconds=30, error=error, is_write=True))
+    for _ in range(30):
+        await request(limiter, is_write=True)
+        await asyncio.sleep(1)
+    # when
+    await late
+    # then
+    assert (limiter.read_stats().limit, limiter.read_stats().cuts) == (16, 0)
+
+
+@pytest.mark.parametrize("error", LATE, ids=lambda error: type(error).__name__)
+async def test_late_writes_halve_the_limit_if_other_writes_are_slow_too(error: Exception) -> None:
+    # given a server that was fast
+    limiter = Limiter(start=16)
+    for _ in range(30):
+        await request(limiter, is_write=True)
+    # when writes become slow while reads stay fast
+    late = asyncio.create_task(request(limiter, seconds=30, error=error, is_write=True))
+    for _ in range(30):
+        await asyncio.gather(request(limiter, seconds=1, is_write=True), request(limiter))
+    await late
+    # then
+    assert (limiter.read_stats().limit, limiter.read_stats().cuts) == (8, 1)
+
+
+@pytest.mark.parametrize("error", LATE, ids=lambda error: type(error).__name__)
+async def test_a_late_read_halves_the_limit(error: Exception) -> None:
+    # given
+    limiter = Limiter(start=16)
+    await request(limiter, is_write=True)
+    # when
+    await request(limiter, error=error)
+    # then
+    assert (limiter.read_stats().limit, limiter.read_stats().cuts) == (8, 1)
 
 
 async def test_one_overload_seen_by_many_requests_cuts_the_limit_once() -> None:

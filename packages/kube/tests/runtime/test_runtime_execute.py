@@ -58,6 +58,7 @@ class Store:
         self.faults: list[tuple[KubeError, bool]] = []
         self.read_faults: list[KubeError] = []
         self.fault_for: Callable[[str, Key], tuple[KubeError, bool] | None] = lambda _verb, _key: None
+        self.seconds_for: Callable[[str, Key], float] = lambda _verb, _key: 0.01
         self.under_way = 0
         self.most_under_way = 0
 
@@ -65,7 +66,7 @@ class Store:
         self.log.append(f"{verb} {key.name}")
         self.under_way += 1
         self.most_under_way = max(self.most_under_way, self.under_way)
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(self.seconds_for(verb, key))
         self.under_way -= 1
         fault = self.faults.pop(0) if self.faults else self.fault_for(verb, key)
         if fault is None:
@@ -258,6 +259,39 @@ async def test_chains_in_flight_never_exceed_the_limit(store: Store) -> None:
     # then
     assert store.most_under_way == 7
     assert len(store.objects) == 50
+
+
+async def test_thousands_of_slow_writes_of_one_plan_do_not_delay_other_plans(store: Store) -> None:
+    # given two workloads, each with thousands of creations that a webhook delays by ten seconds
+    def slow_down(_verb: str, key: Key) -> float:
+        return 10.0 if key.name.startswith("slow") else 0.01
+
+    store.seconds_for = slow_down
+    run = executor(store)
+    slow = [
+        asyncio.create_task(
+            run.execute(
+                plan_of(
+                    Stage(
+                        purpose=Purpose.CREATE_PODS,
+                        chains=tuple(creation(f"slow-{plan}-{name}") for name in names(2000)),
+                    )
+                )
+            )
+        )
+        for plan in "ab"
+    ]
+    await asyncio.sleep(1)
+    # when a workload of another tenant creates a hundred pods
+    began = asyncio.get_running_loop().time()
+    chains = tuple(creation(name) for name in names(100))
+    outcome = await run.execute(plan_of(Stage(purpose=Purpose.CREATE_PODS, chains=chains)))
+    # then it waits only until the first of the slow writes have ended
+    assert outcome.written == 100
+    assert asyncio.get_running_loop().time() - began < 9.2
+    for task in slow:
+        task.cancel()
+    await asyncio.gather(*slow, return_exceptions=True)
 
 
 async def test_a_started_pod_is_finished_before_the_next_pod_is_started(store: Store) -> None:

@@ -2,12 +2,13 @@
 
 Plan ──▶ Executor.execute() ──▶ Writer (request, response into the cache) ──▶ Outcome
 
-Stages run sequentially. The chains of a stage run concurrently, at most `max_in_flight` over all plans. A chain keeps
-its place until its last step, so that one pod is finished before the next one begins. The first failure ends the
-plan: running chains finish, other chains of the stage start only if it is marked `is_independent`, later stages only if
-they are marked `regardless`, and the key is planned again from the new state. A stage with `instead_of` starts only if
-the stages that it names have written nothing. After a conflict the stage continues with its other chains, because they
-write to other objects: the limits of the plan count the object of the conflict as if it had been written.
+Stages run sequentially. The chains of a stage run concurrently, at most `max_in_flight` over all plans
+(runtime/fair_places.py divides these places between the plans). A chain keeps its place until its last step, so that
+one pod is finished before the next one begins. The first failure ends the plan: running chains finish, other chains of
+the stage start only if it is marked `is_independent`, later stages only if they are marked `regardless`, and the key is
+planned again from the new state. A stage with `instead_of` starts only if the stages that it names have written
+nothing. After a conflict the stage continues with its other chains, because they write to other objects: the limits of
+the plan count the object of the conflict as if it had been written.
 
 A write whose response was lost is repeated until the server's response shows whether the write took effect. Later tries
 may fail in other ways: a server that restarts refuses connections at first, and then knows no RBAC rules for a moment.
@@ -47,6 +48,7 @@ from pykruise.kube.resources import Resource
 from pykruise.kube.values.counts import format_first
 from pykruise.kube.values.owners import controller_of
 from pykruise.runtime.actions import Action, Create, Delete, Patch
+from pykruise.runtime.fair_places import FairPlaces
 from pykruise.runtime.plan import CREATED_NAME, Chain, Note, Plan, Stage, Step, Subject
 from pykruise.runtime.reasons import Reason, WriteFault
 from pykruise.runtime.refusals import SHORTER_NAME, explain_error
@@ -232,7 +234,7 @@ class Executor:
         self._writer = writer
         self._rng = rng
         self._max_in_flight = max_in_flight
-        self._places = asyncio.Semaphore(max_in_flight)
+        self._places = FairPlaces(max_in_flight)
         self._making: set[tuple[Resource, Key]] = set()
 
     def replace_writer(self, writer: Writer) -> "Executor":
@@ -314,8 +316,11 @@ class Executor:
 
     async def _run_next_chains(self, stage: Stage, todo: Iterator[Chain], run: _Run) -> None:
         while run.goes_on and (chain := next(todo, None)) is not None:
-            async with self._places:
+            await self._places.acquire(run)
+            try:
                 await self._run_chain(stage, chain, run)
+            finally:
+                self._places.release(run)
 
     async def _run_chain(self, stage: Stage, chain: Chain, run: _Run) -> None:
         for number, step in enumerate(chain.steps):

@@ -511,11 +511,12 @@ class Client:
         is_object: bool,
     ) -> bytes:
         started = asyncio.get_running_loop().time()
-        scope = f"{'reads' if request.method == 'GET' else 'writes'} of {collection_of(request.path)}"
+        is_write = request.method != "GET"
+        scope = f"{'writes' if is_write else 'reads'} of {collection_of(request.path)}"
         failures = 0
         while True:
             try:
-                async with self.limiter.acquire_slot(priority=priority, scope=scope):
+                async with self.limiter.acquire_slot(priority=priority, scope=scope, is_write=is_write):
                     answer = await self.transport.request(request)
                     if answer.status < 300:
                         if is_object:

@@ -3,9 +3,10 @@
 Client ──▶ Limiter.acquire_slot() ──▶ one attempt at a request ──▶ its outcome changes the limit
 
 The rule is additive increase, multiplicative decrease. While the limit is used up, it grows by one per round of
-requests; 429, 502, 503 and timeouts halve it. It is halved once per round: requests that were sent before the last cut
-bring no new information. Above its initial value, the limit grows only while responses arrive about as fast as from a
-server without load: more requests would just queue there.
+requests; 429, 502, 503, 504 and timeouts halve it, except those that only one object causes (`Limiter._is_overload`):
+an admission webhook of one tenant does not slow the requests for others. The limit is halved once per round: requests
+that were sent before the last cut bring no new information. Above its initial value, the limit grows only while
+responses arrive about as fast as from a server without load: more requests would just queue there.
 
 Retry-After delays only requests of its own scope (reads, or writes, of one resource in one namespace), because any
 admission webhook may respond with 429 for an object of one tenant. While more than PATIENCE_S of the wait remain,
@@ -51,6 +52,9 @@ PATIENCE_S: Final = 3.0
 _LANE_0_SHARE = 8
 _SLOW_FACTOR = 3.0  # a response this many times slower than usual does not raise the limit
 _SLOW_FLOOR_S = 0.02  # ... unless it takes less time than this, which would measure only jitter
+_PROOF_S = (
+    5.0  # time for which the response to a write at usual speed proves that the server is not overloaded
+)
 
 
 class LimiterStats(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,17 +108,18 @@ class Limiter:
         self._holds = 0
         self._usual_s = 0.0
         self._last_cut = float("-inf")
+        self._last_fast_write = float("-inf")
         self._started = 0
         self._cuts = 0
 
-    def acquire_slot(self, *, priority: int = 0, scope: str = "") -> "_Slot":
+    def acquire_slot(self, *, priority: int = 0, scope: str = "", is_write: bool = False) -> "_Slot":
         """Wait for a slot, and hold it while one request is in flight. `scope`: the requests that a Retry-After
         affects.
 
         The limiter learns from the exception that ends the block, or from a block that ends without an exception. So
         raise the error of a response inside the block. Waiting can be cancelled. Entering raises HeldBackError.
         """
-        return _Slot(self, priority, scope)
+        return _Slot(self, priority, scope, is_write)
 
     def read_stats(self) -> LimiterStats:
         """Return the current use of the limiter."""
@@ -146,13 +151,21 @@ class Limiter:
         self._started += 1
 
     def release(
-        self, loop: asyncio.AbstractEventLoop, err: BaseException | None, began: float, scope: str
+        self,
+        loop: asyncio.AbstractEventLoop,
+        err: BaseException | None,
+        began: float,
+        scope: str,
+        *,
+        is_write: bool = False,
     ) -> None:
         """Leave a slot that was entered at `began`."""
         if err is None:
-            self._learn_from_answer(loop.time() - began)
+            now = loop.time()
+            if self._learn_from_answer(now - began) and is_write:
+                self._last_fast_write = now
         else:
-            self._learn_from_error(loop, err, began, scope)
+            self._learn_from_error(loop, err, began, scope, is_write=is_write)
         self._in_flight -= 1
         self._give_slots(loop)
 
@@ -201,7 +214,8 @@ class Limiter:
 
     # ── learning ─────────────────────────────────────────────────────────────
 
-    def _learn_from_answer(self, elapsed_s: float) -> None:
+    def _learn_from_answer(self, elapsed_s: float) -> bool:
+        """Adapt the limit and the usual latency. Returns whether the response arrived at usual speed."""
         limit = int(self._limit)
         is_fast = self._usual_s == 0.0 or elapsed_s <= max(_SLOW_FLOOR_S, _SLOW_FACTOR * self._usual_s)
         if self._usual_s == 0.0:
@@ -214,20 +228,37 @@ class Limiter:
         # A limit that is not used up must not grow: nothing was learned about it.
         if self._in_flight >= limit - 1 and (is_fast or self._limit < self._start):
             self._limit = min(float(self._maximum), self._limit + 1 / self._limit)
+        return is_fast
 
     def _learn_from_error(
-        self, loop: asyncio.AbstractEventLoop, err: BaseException, began: float, scope: str
+        self, loop: asyncio.AbstractEventLoop, err: BaseException, began: float, scope: str, *, is_write: bool
     ) -> None:
-        if not _is_overload(err):
+        if not _concerns_others(err):
             return
         now = loop.time()
         if isinstance(err, ApiError) and err.retry_after_s:
             self._hold_back(scope, now, now + min(err.retry_after_s, self._longest_hold_s), err.code)
-        if began <= self._last_cut:
+        if began <= self._last_cut or not self._is_overload(err, now, is_write=is_write):
             return
         self._last_cut = now
         self._cuts += 1
         self._limit = max(float(self._minimum), self._limit / 2)
+
+    def _is_overload(self, err: BaseException, now: float, *, is_write: bool) -> bool:
+        """Whether the error shows that the server is overloaded, and not only that one object is hard to write.
+
+        An overloaded API server, or a proxy in front of it, rejects a request before it knows the object: with 429, 502
+        or 503, and with a body that is not a Status (`apiserver/pkg/server/filters`); `parse_error` leaves the field
+        `status` of such an error empty. A 429 or 503 with a Status has another cause: an admission webhook or a
+        disruption budget rejects this object, a cache for this resource is not ready yet, or the server shuts down.
+
+        A write that ends with 504 or a timeout can have either cause: the server is slow, or the webhooks of this
+        object are. If other writes get responses at usual speed, the server is not slow. Reads do not prove this,
+        because they do not wait for etcd's disk.
+        """
+        if isinstance(err, TooManyRequestsError | ServerUnavailableError):
+            return not err.status.status
+        return not is_write or now - self._last_fast_write > _PROOF_S
 
     def _hold_back(self, scope: str, now: float, until: float, code: int) -> None:
         before = self._held_until.get(scope, 0.0)
@@ -251,12 +282,13 @@ class Limiter:
 class _Slot:
     """A slot. It is a class, because every request takes a slot and a generator would take three times as long."""
 
-    __slots__ = ("_began", "_limiter", "_loop", "_priority", "_scope")
+    __slots__ = ("_began", "_is_write", "_limiter", "_loop", "_priority", "_scope")
 
-    def __init__(self, limiter: Limiter, priority: int, scope: str) -> None:
+    def __init__(self, limiter: Limiter, priority: int, scope: str, is_write: bool) -> None:
         self._limiter = limiter
         self._priority = priority
         self._scope = scope
+        self._is_write = is_write
 
     async def __aenter__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -266,10 +298,11 @@ class _Slot:
     async def __aexit__(
         self, kind: type[BaseException] | None, err: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._limiter.release(self._loop, err, self._began, self._scope)
+        self._limiter.release(self._loop, err, self._began, self._scope, is_write=self._is_write)
 
 
-def _is_overload(err: BaseException) -> bool:
+def _concerns_others(err: BaseException) -> bool:
+    """Whether the error may concern other requests too, and not only this one."""
     if isinstance(err, TooManyRequestsError):
         # The 429 of a disruption budget concerns one pod, not the server.
         return not any(cause.reason == "DisruptionBudget" for cause in err.causes)
