@@ -140,6 +140,12 @@ _OF_CONTROLLERS: tuple[_Of[ControllerStats], ...] = (
         lambda _: 0,
         type="counter",
     ),
+    _Of(
+        "controller_runtime_reconcile_panics",
+        "Reconciles that failed with an unexpected exception.",
+        lambda controller: controller.bugs,
+        type="counter",
+    ),
     _Of("controller_runtime_max_concurrent_reconciles", "Workers.", lambda controller: controller.workers),
     _Of("controller_runtime_active_workers", "Busy workers.", lambda controller: controller.in_flight),
     _Of(
@@ -275,13 +281,17 @@ def make_counter(name: str, what: str, labels: list[str], samples: Samples) -> M
 def make_histogram(
     name: str, what: str, labels: list[str], value: Iterable[tuple[list[str], HistogramStats]]
 ) -> Metric:
-    """Return a histogram of durations in seconds that are already counted."""
+    """Return a histogram of durations in seconds that are already counted. Bounds are written as Go writes them (`1`,
+    not `1.0`): a query may select a bucket by its label `le`.
+    """
     family = HistogramMetricFamily(name, what, labels=labels)
     for values, stats in value:
         total = 0
         buckets: list[tuple[str, float]] = []
         for bound, count in zip((*stats.bounds, float("inf")), stats.counts, strict=True):
             total += count
-            buckets.append(("+Inf" if bound == float("inf") else f"{bound:g}", float(total)))
+            buckets.append(
+                ("+Inf" if bound == float("inf") else repr(bound).removesuffix(".0"), float(total))
+            )
         family.add_metric(values, buckets=buckets, sum_value=stats.sum_s)
     return family
