@@ -18,7 +18,7 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import CollectorRegistry
 
-from pykruise.kube.cache.cache import CacheStats
+from pykruise.kube.cache.cache import NOT_SERVED, CacheStats
 from pykruise.kube.client.metered import MeteredTransport
 from pykruise.kube.control.controller import ControllerStats
 from pykruise.kube.control.queue import QueueStats
@@ -204,7 +204,11 @@ _OF_QUEUES: tuple[_Of[QueueStats], ...] = (
 _OF_CACHES: tuple[_Of[CacheStats], ...] = (
     _Of("pykruise_cache_objects", "Cached objects.", lambda cache: cache.objects),
     _Of("pykruise_cache_synced", "1 if the cache is filled.", lambda cache: cache.synced),
-    _Of("pykruise_cache_connected", "1 while a watch is open.", lambda cache: cache.connected),
+    _Of(
+        "pykruise_cache_connected",
+        "1 while a watch is open; no series if the API server does not serve the resource.",
+        lambda cache: None if cache.last_code == NOT_SERVED else cache.connected,
+    ),
     _Of(
         "pykruise_cache_pending_writes",
         "Writes of this program that the watch has not delivered yet.",
@@ -212,7 +216,7 @@ _OF_CACHES: tuple[_Of[CacheStats], ...] = (
     ),
     _Of(
         "pykruise_cache_lag_seconds",
-        "Last measured delay between a write of this program and its delivery by the watch.",
+        "Time from a write of this program until the watch shows it; 0 if the last two minutes had no such write.",
         lambda cache: cache.lag_s,
     ),
     _Of(
