@@ -235,9 +235,9 @@ def test_a_program_elects_serves_probes_and_reviews_and_ends_gracefully(tmp_path
                 lambda: client("GET", f"{path}/hello").get("status", {}).get("ready") == 1,
                 "the Site is served",
             )
-            assert 'controller_runtime_reconcile_total{controller="sites",result="success"}' in read_page(
-                metrics, "/metrics"
-            )
+            page = read_page(metrics, "/metrics")
+            assert 'controller_runtime_reconcile_total{controller="sites",result="success"}' in page
+            assert 'leader_election_master_status{name="serving-operator"} 1.0' in page
             lease_path = "/apis/coordination.k8s.io/v1/namespaces/default/leases/serving-operator"
             assert client("GET", lease_path)["spec"]["holderIdentity"]
             # when

@@ -527,6 +527,28 @@ async def test_a_watched_tree_continues_after_reads_that_fail(stage: Stage) -> N
     assert (await watching).code == 0
 
 
+@pytest.mark.virtual_time("the API server is away for a minute")
+async def test_watched_tables_of_all_kinds_continue_after_reads_that_fail(stage: Stage) -> None:
+    # given
+    await started(stage)
+    is_away = False
+    faulty = FaultyTransport(stage.client.transport)
+    faulty.on(reads(), lambda _request: Answer(503) if is_away else None)
+    watching = asyncio.create_task(Kruise(stage, faulty).run("get", "all", "-w", "--timeout=5m"))
+    await asyncio.sleep(5)
+    # when
+    is_away = True
+    await stage.scale("web", 5)
+    await asyncio.sleep(60)
+    assert not watching.done()
+    is_away = False
+    # then
+    said = await watching
+    assert (said.code, said.err) == (0, "")
+    rows = [line.split()[:2] for line in said.out.splitlines() if line.startswith("web ")]
+    assert (rows[0], rows[-1]) == (["web", "3"], ["web", "5"])
+
+
 async def test_named_objects_are_one_table_and_a_missing_one_does_not_hide_the_others(stage: Stage) -> None:
     # given
     kruise = Kruise(stage)
@@ -700,28 +722,62 @@ async def rollouts_defined(stage: Stage) -> None:
     await stage.until(is_served)
 
 
+def rollout_of(cloneset_name: str) -> Object:
+    steps = [{"replicas": "10%"}, {"replicas": "50%"}, {"replicas": "100%"}]
+    ref = {"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "name": cloneset_name}
+    return {
+        "apiVersion": ROLLOUTS.api_version,
+        "kind": ROLLOUTS.kind,
+        "metadata": {"name": "r"},
+        "spec": {"workloadRef": ref, "strategy": {"canary": {"steps": steps}}},
+    }
+
+
+AT_STEP_2 = {
+    "phase": "Progressing",
+    "canaryStatus": {"currentStepIndex": 2, "currentStepState": "StepPaused"},
+}
+
+
+@pytest.mark.virtual_time("the API server is away for a minute")
+async def test_a_watched_rollout_continues_after_reads_that_fail(stage: Stage) -> None:
+    # given
+    await started(stage)
+    await rollouts_defined(stage)
+    await stage.create(rollout_of("web"), resource=ROLLOUTS)
+    is_away = False
+    faulty = FaultyTransport(stage.client.transport)
+    faulty.on(reads(), lambda _request: Answer(503) if is_away else None)
+    watching = asyncio.create_task(
+        Kruise(stage, faulty).run("describe", "rollout", "r", "-w", "--timeout=5m")
+    )
+    await asyncio.sleep(5)
+    # when
+    is_away = True
+    await stage.merge("r", {"status": AT_STEP_2}, resource=ROLLOUTS, subresource="status")
+    await asyncio.sleep(60)
+    assert not watching.done()
+    is_away = False
+    # then the change is printed, and the command ends at its time limit
+    said = await watching
+    assert (said.code, said.err) == (1, "error: timed out waiting for the condition\n")
+    printed = said.out.split("Name: ")[1:]
+    assert "Step:         0/3" in printed[0]
+    assert "Step:         2/3" in printed[-1]
+    assert all(text.count("Running") == 3 for text in printed)
+
+
 @pytest.mark.virtual_time("a definition is the whole cluster's")
 async def test_rollouts_are_approved_paused_shown_and_undone_through_their_workload(stage: Stage) -> None:
     """cli cases 21, 28, 58"""
     kruise = await started(stage)
     await rollouts_defined(stage)
-    steps = [{"replicas": "10%"}, {"replicas": "50%"}, {"replicas": "100%"}]
-    ref = {"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "name": "web"}
-    kind = {"apiVersion": ROLLOUTS.api_version, "kind": ROLLOUTS.kind}
-    body = {
-        **kind,
-        "metadata": {"name": "r"},
-        "spec": {"workloadRef": ref, "strategy": {"canary": {"steps": steps}}},
-    }
-    await stage.create(body, resource=ROLLOUTS)
+    await stage.create(rollout_of("web"), resource=ROLLOUTS)
     # before it has a status
     assert "Step:         0/3" in await kruise.says("describe", "rollout", "r")
     assert "it is in no step" in await kruise.refuses("rollout", "approve", "rollout/r")
     # at a step
-    status = {
-        "phase": "Progressing",
-        "canaryStatus": {"currentStepIndex": 2, "currentStepState": "StepPaused"},
-    }
+    status = AT_STEP_2
     await stage.merge("r", {"status": status}, resource=ROLLOUTS, subresource="status")
     assert "2: replicas 50%, traffic -  (StepPaused)" in await kruise.says("describe", "rollout", "r")
     assert await kruise.says("rollout", "approve", "rollouts/r") == "rollout.rollouts.kruise.io/r approved\n"

@@ -15,6 +15,7 @@ from pykruise.kube.cache.cache import Cache, Change
 from pykruise.kube.cache.event_batching import Pace
 from pykruise.kube.errors import ConnectionLostError, UnreachableError
 from pykruise.kube.ids import Key
+from pykruise.kube.program.metrics import cache_metrics
 from support.model_server import (
     NAMESPACE,
     WIDGETS,
@@ -1256,6 +1257,36 @@ async def test_a_missing_resource_is_retried_until_it_exists() -> None:
         # then
         assert mirror.cache.synced
         assert mirror.shown() == {"a": ("uid-1", 1)}
+
+
+async def test_only_a_resource_that_is_served_has_the_metric_of_its_watch() -> None:
+    # given
+    server = ModelServer()
+    async with mirrored(server) as mirror:
+
+        def connected() -> list[float]:
+            metrics = cache_metrics({"items": mirror.cache.read_stats()})
+            (metric,) = [item for item in metrics if item.name == "pykruise_cache_connected"]
+            return [sample.value for sample in metric.samples]
+
+        assert connected() == [1]
+        # when the watch fails
+        server.refuse("watch", *[failure(500, "InternalError")] * 1000)
+        server.cut()
+        await asyncio.sleep(1)
+        assert connected() == [0]
+        # when the CRD is deleted
+        server.refusals["watch"].clear()
+        server.refuse("watch", *[failure(404, "NotFound")] * 1000)
+        server.refuse("list", *[failure(404, "NotFound")] * 1000)
+        await asyncio.sleep(60)
+        assert connected() == []
+        # when it exists again
+        server.refusals["watch"].clear()
+        server.refusals["list"].clear()
+        await asyncio.sleep(60)
+        # then
+        assert connected() == [1]
 
 
 async def test_a_resource_that_vanishes_empties_nothing_by_its_absence() -> None:

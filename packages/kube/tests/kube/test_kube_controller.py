@@ -128,6 +128,7 @@ async def test_an_error_of_the_server_is_one_log_line_and_backs_off(caplog: pyte
     assert all(record.exc_info is None for record in caplog.records)
     stats = control.read_stats()
     assert (stats.reconciles, stats.failures, stats.last_failure_at) == (4, 3, 7.0)
+    assert stats.bugs == 0
     assert stats.last_failure == "a: UnreachableError: connection refused"
     assert control.queue.count_failures("a") == 0
 
@@ -159,6 +160,8 @@ async def test_a_bug_has_its_traceback_and_backs_off_too(caplog: pytest.LogCaptu
     assert record.exc_info is not None
     assert isinstance(record.exc_info[1], ZeroDivisionError)
     assert calls.gaps() == pytest.approx([0.005])
+    stats = control.read_stats()
+    assert (stats.failures, stats.bugs) == (1, 1)
 
 
 async def test_a_reconcile_that_raises_before_its_coroutine_kills_no_worker() -> None:

@@ -121,3 +121,41 @@ def test_the_lag_is_the_time_from_an_answer_until_the_watch_shows_it() -> None:
     kept.now = 0.25
     kept.seen(Item(5))
     assert kept.store.lag_s == 0.25
+
+
+def test_a_lag_of_two_minutes_ago_no_longer_counts() -> None:
+    # given a write that the watch showed after 40 s
+    kept = Kept()
+    kept.written(Item(5))
+    kept.now = 40
+    kept.seen(Item(5))
+    # when
+    kept.now = 159
+    assert kept.store.lag_s == 40
+    # then
+    kept.now = 160
+    assert kept.store.lag_s == 0
+
+
+def test_a_write_that_the_watch_has_not_shown_yet_counts_as_lag() -> None:
+    kept = Kept()
+    kept.written(Item(5))
+    kept.now = 300
+    assert kept.store.lag_s == 300
+    # when a list shows it
+    kept.store.replace(5, [], [WEB], number=kept.store.begin_list())
+    # then the lag is measured, and no longer grows
+    kept.now = 310
+    assert kept.store.lag_s == 300
+    kept.now = 420
+    assert kept.store.lag_s == 0
+
+
+def test_a_restored_cluster_ends_the_measurement_of_the_lag() -> None:
+    kept = Kept()
+    kept.written(Item(5))
+    # when
+    kept.store.reset()
+    # then
+    kept.now = 300
+    assert kept.store.lag_s == 0

@@ -25,6 +25,7 @@ KNOWN = {
     "leader_election_slowpath",
     "controller_runtime_reconcile",
     "controller_runtime_reconcile_errors",
+    "controller_runtime_reconcile_panics",
     "controller_runtime_reconcile_time_seconds",
     "controller_runtime_max_concurrent_reconciles",
     "controller_runtime_active_workers",
@@ -39,6 +40,20 @@ KNOWN = {
     "rest_client_requests",
     "process_resident_memory_bytes",
 }
+
+_QUEUE_BOUNDS = (
+    "1e-08 1e-07 1e-06 9.999999999999999e-06 9.999999999999999e-05 0.001 0.01 0.1 1 10 100 1000 +Inf"
+)
+BOUNDS = {
+    "controller_runtime_reconcile_time_seconds": (
+        "0.005 0.01 0.025 0.05 0.1 0.15 0.2 0.25 0.3 0.35 0.4 0.45 0.5 0.6 0.7 0.8 0.9 1 1.25 1.5 1.75 2 2.5 3 3.5 4"
+        " 4.5 5 6 7 8 9 10 15 20 25 30 40 50 60 +Inf"
+    ),
+    "workqueue_queue_duration_seconds": _QUEUE_BOUNDS,
+    "workqueue_work_duration_seconds": _QUEUE_BOUNDS,
+    "rest_client_request_duration_seconds": "0.005 0.025 0.1 0.25 0.5 1 2 4 8 15 30 60 +Inf",
+}
+"""Labels `le` of histograms, as controller-runtime writes them."""
 
 
 async def test_a_rollout_shows_in_the_metrics() -> None:
@@ -90,6 +105,7 @@ async def test_a_rollout_shows_in_the_metrics() -> None:
     assert value("controller_runtime_reconcile_total", controller=controller, result="success") > 0
     assert value("controller_runtime_reconcile_total", controller=controller, result="error") == 1
     assert value("controller_runtime_reconcile_errors_total", controller=controller) == 1
+    assert value("controller_runtime_reconcile_panics_total", controller=controller) == 0
     assert value("workqueue_retries_total", name=controller, controller=controller) == 1
     assert value("workqueue_depth", name=controller, controller=controller) == 0
     assert value("rest_client_requests_total", code="201", method="POST", host="10.0.0.1:6443") >= 3
@@ -102,3 +118,17 @@ async def test_a_rollout_shows_in_the_metrics() -> None:
     assert (
         value("controller_runtime_reconcile_time_seconds_bucket", controller=controller, le="+Inf") == turns
     )
+    bounds = {
+        name: [
+            sample.labels["le"]
+            for sample in families[name].samples
+            if sample.name == f"{name}_bucket" and labels.items() <= sample.labels.items()
+        ]
+        for name, labels in (
+            ("controller_runtime_reconcile_time_seconds", {"controller": controller}),
+            ("workqueue_queue_duration_seconds", {"name": controller}),
+            ("workqueue_work_duration_seconds", {"name": controller}),
+            ("rest_client_request_duration_seconds", {"verb": "POST"}),
+        )
+    }
+    assert {name: " ".join(texts) for name, texts in bounds.items()} == BOUNDS

@@ -1,6 +1,7 @@
 """Metrics and log lines of webhooks."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,15 @@ def test_requests_are_counted_by_path_and_http_status() -> None:
     assert 'controller_runtime_webhook_latency_seconds_count{webhook="/mutate-pod"} 2.0' in text
     assert 'controller_runtime_webhook_requests_in_flight{webhook="/mutate-pod"} 1.0' in text
     assert "pykruise_webhook_requests_shed 7.0" in text
+
+
+def test_durations_of_requests_are_counted_with_the_bounds_of_controller_runtime() -> None:
+    metrics = WebhookMetrics()
+    metrics.begin("/mutate-pod")
+    metrics.end("/mutate-pod", 200, 0.7)
+    counts = re.findall(r'latency_seconds_bucket\{le="(.+?)",webhook="/mutate-pod"\} (.+)', shown(metrics))
+    bounds = ["0.005", "0.01", "0.025", "0.05", "0.1", "0.25", "0.5", "1", "2.5", "5", "10", "+Inf"]
+    assert counts == [(bound, "0.0" if place < 7 else "1.0") for place, bound in enumerate(bounds)]
 
 
 def test_the_usual_codes_of_every_path_begin_at_0() -> None:

@@ -175,7 +175,8 @@ async def serve(
         stop_on_signals(operator.stop)
         on_start(operator)
         host = urlsplit(connection.server).netloc
-        await run_beside_servers(operator.run(), _make_servers(operator, metered, host, settings))
+        servers = _make_servers(operator, metered, settings, lease=name, host=host)
+        await run_beside_servers(operator.run(), servers)
 
 
 def _own_namespace() -> str:
@@ -229,12 +230,12 @@ def _stamp(folder: Path) -> tuple[int, ...]:
 
 
 def _make_servers(
-    operator: Operator, metered: MeteredTransport, host: str, settings: Settings
+    operator: Operator, metered: MeteredTransport, settings: Settings, *, lease: str, host: str
 ) -> list[PlainServer]:
     servers = []
     if settings.metrics_bind_address is not None:
         registry = CollectorRegistry(auto_describe=False)
-        registry.register(_Metrics(operator, metered, host))
+        registry.register(_Metrics(operator, metered, lease=lease, host=host))
         prometheus_client.ProcessCollector(registry=registry)
         prometheus_client.PlatformCollector(registry=registry)
         paths = {"/metrics": make_metrics_responder(registry)}
@@ -261,11 +262,14 @@ def _end_of(operator: Operator) -> Sequence[str]:
 
 
 class _Metrics(Collector):
-    """Metrics of one operator: a scrape reads the counters of its parts."""
+    """Metrics of one operator: a scrape reads the counters of its parts. `lease`: name of its Lease; `host`: host of
+    the API server.
+    """
 
-    def __init__(self, operator: Operator, metered: MeteredTransport, host: str) -> None:
+    def __init__(self, operator: Operator, metered: MeteredTransport, *, lease: str, host: str) -> None:
         self._operator = operator
         self._metered = metered
+        self._lease = lease
         self._host = host
 
     def describe(self) -> Iterable[Metric]:
@@ -276,10 +280,13 @@ class _Metrics(Collector):
         """Yield all metrics. Must be called in the event loop's thread."""
         controllers: Sequence[Any] = self._operator.controllers
         caches = self._operator.sources.by_resource
-        leads = int(self._operator.is_leading)
-        yield make_gauge(
-            "leader_election_master_status", "1 while this replica is the leader.", [], [([], leads)]
-        )
+        if self._operator.elector is not None:
+            yield make_gauge(
+                "leader_election_master_status",
+                "1 while this replica is the leader.",
+                ["name"],
+                [([self._lease], int(self._operator.is_leading))],
+            )
         yield from collect_controller_metrics({item.name: item.read_stats() for item in controllers}, {})
         yield from collect_queue_metrics({item.name: item.queue.read_stats() for item in controllers}, {})
         yield from cache_metrics({str(resource): cache.read_stats() for resource, cache in caches.items()})

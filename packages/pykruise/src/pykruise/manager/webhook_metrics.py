@@ -8,21 +8,26 @@ Names of metrics are those of controller-runtime and OpenKruise, because dashboa
 import logging
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 import orjson
 import prometheus_client
-from prometheus_client.registry import CollectorRegistry
+from prometheus_client.core import Metric
+from prometheus_client.registry import Collector, CollectorRegistry
 
 from pykruise.admission.pods.chain import list_pod_kinds
 from pykruise.admission.protection import RefusedDeletion
+from pykruise.kube.program.metrics import make_histogram
+from pykruise.kube.values.histogram import Histogram
 from pykruise.plans.pod_steps import PreventedDisruption
 
 _log = logging.getLogger(__name__)
 
-BUCKETS_S = (0.0005, 0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.5, 2.0, 10.0)
+LATENCY_BOUNDS_S: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+"""Bounds of the histogram `controller_runtime_webhook_latency_seconds` in the controller-runtime of OpenKruise."""
 
 
 class WebhookMetrics:
@@ -45,13 +50,8 @@ class WebhookMetrics:
             ["webhook", "code"],
             registry=None,
         )
-        self._latency = prometheus_client.Histogram(
-            "controller_runtime_webhook_latency_seconds",
-            "Durations of requests.",
-            ["webhook"],
-            buckets=BUCKETS_S,
-            registry=None,
-        )
+        self._latencies: dict[str, Histogram] = {}
+        """Durations of requests by path."""
         # Gauges that only increase: for a counter, the library would add `_total` to the names that dashboards use.
         self._refused = {
             kind: prometheus_client.Gauge(
@@ -100,7 +100,7 @@ class WebhookMetrics:
             for code in ("200", "500"):
                 self._requests.labels(path, code)
         self._shed.set_function(shed)
-        own = (self._requests, self._reviews, self._latency, self._in_flight, self._shed)
+        own = (self._requests, self._reviews, _Latencies(self._latencies), self._in_flight, self._shed)
         for metric in (*own, *self._prevented.values(), *self._refused.values()):
             registry.register(metric)
 
@@ -112,7 +112,10 @@ class WebhookMetrics:
         """Count an answered request."""
         self._running[path] -= 1
         self._requests.labels(path, str(status)).inc()
-        self._latency.labels(path).observe(seconds)
+        latencies = self._latencies.get(path)
+        if latencies is None:
+            latencies = self._latencies[path] = Histogram(LATENCY_BOUNDS_S)
+        latencies.observe(seconds)
 
     def observe_review(self, path: str, code: int) -> None:
         """Count an answered review."""
@@ -175,3 +178,19 @@ class WebhookMetrics:
             self._has_failed = True
             sys.stdout.write(f"{orjson.dumps(line).decode()}\n")
             sys.stdout.flush()
+
+
+class _Latencies(Collector):
+    """Converts durations of requests by path to a metric at each scrape."""
+
+    def __init__(self, latencies: Mapping[str, Histogram]) -> None:
+        self._latencies = latencies
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the metric."""
+        yield make_histogram(
+            "controller_runtime_webhook_latency_seconds",
+            "Durations of requests.",
+            ["webhook"],
+            [([path], durations.take_snapshot()) for path, durations in self._latencies.items()],
+        )

@@ -53,6 +53,9 @@ __all__ = ["Change", "Entry", "IndexFunction", "IndexValues", "Projected", "Stor
 _TOMBSTONE_S: Final = 300.0
 """Seconds after which a tombstone is removed that neither the watch nor a list can confirm."""
 
+_LAG_S: Final = 120.0
+"""Seconds for which a measured lag counts. Without a newer write of this program nothing measures the lag again."""
+
 _MOST_DELETED_UIDS: Final = 1024
 """Uids that are remembered after their DELETED. Only a few responses to deletions arrive after the event."""
 
@@ -184,8 +187,6 @@ class Store(Generic[T]):
         self._sets = 0
         self.ignored = 0
         """Events and responses that were older than the known state."""
-        self.lag_s = 0.0
-        """Seconds that the watch took to show a write of this program at the last measurement."""
         self.distrust = ""
         """Reason why the watch cannot be trusted until a list replaces everything; empty: the watch can be trusted."""
         self._is_filtered = is_filtered
@@ -199,6 +200,7 @@ class Store(Generic[T]):
         self._pending: dict[Key, int] = {}
         self._pending_order: list[tuple[int, Key]] = []  # heap; entries that are not in `pending` are invalid
         self._measured: tuple[int, float] | None = None  # version of a write, time of its response
+        self._lag: tuple[float, float] | None = None  # seconds, time of the measurement
         self._tombstones: dict[str, _Tombstone] = {}
         self._deleted_uids: dict[str, float] = {}
         """Deleted UIDs and the times of their deletions, in this order."""
@@ -235,6 +237,17 @@ class Store(Generic[T]):
     def pending_count(self) -> int:
         """Writes of this program that the watch has not reached yet."""
         return len(self._pending)
+
+    @property
+    def lag_s(self) -> float:
+        """Seconds that the watch takes to show a write of this program, as measured in the last two minutes, or longer
+        if the measured write is not shown yet; 0: not measured.
+        """
+        now = self._now()
+        waited_s = now - self._measured[1] if self._measured is not None else 0.0
+        if self._lag is None or now - self._lag[1] >= _LAG_S:
+            return waited_s
+        return max(self._lag[0], waited_s)
 
     @property
     def tombstone_count(self) -> int:
@@ -361,15 +374,20 @@ class Store(Generic[T]):
     def advance(self, version: int) -> None:
         """Set the position: the watch has shown everything up to `version`."""
         self.position = self.changed = version
-        if self._measured is not None and self._measured[0] <= version:
-            self.lag_s = self._now() - self._measured[1]
-            self._measured = None
+        self._measure_lag()
         order = self._pending_order
         while order and order[0][0] <= version:
             written, key = heapq.heappop(order)
             if self._pending.get(key) == written:
                 del self._pending[key]
                 self._end_unconfirmed(key, written)
+
+    def _measure_lag(self) -> None:
+        """End the measurement when the position has reached its write."""
+        if self._measured is not None and self._measured[0] <= self.position:
+            now = self._now()
+            self._lag = (now - self._measured[1], now)
+            self._measured = None
 
     def _is_news(self, key: Key, obj: T) -> bool:
         version = obj.resource_version
@@ -447,12 +465,14 @@ class Store(Generic[T]):
         if self._sets != sets or not self.position:
             self.changed = max(self.changed, version)
         self.position = max(self.position, version)
+        self._measure_lag()
         self.distrust = ""
 
     def reset(self) -> None:
         """Forget every version and object: the server's versions have started again below the known ones."""
         self.position = self.changed = 0
         self.answered = 0
+        self._measured = None
         self._pending.clear()
         self._pending_order.clear()
         self._tombstones.clear()

@@ -15,7 +15,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Generator, Hashable, Mapping
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
@@ -32,6 +32,12 @@ _log = logging.getLogger(__name__)
 
 DEFAULT_WORKERS = 3
 GRACE_S = 30.0
+DURATION_BOUNDS_S: Final = (
+    0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0,
+    1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 15.0, 20.0, 25.0, 30.0, 40.0,
+    50.0, 60.0,
+)  # fmt: skip
+"""Bounds of the histogram `controller_runtime_reconcile_time_seconds` in controller-runtime."""
 CONFLICT_RETRY_S = 0.05
 """Seconds until the retry after a conflict. A conflict means that the cache is stale: the event with the newer
 version is on its way.
@@ -49,6 +55,8 @@ class ControllerStats(msgspec.Struct, frozen=True, kw_only=True):
     """Finished reconciles, whatever their result."""
     failures: int
     """Number of these reconciles that failed with an error (conflicts are counted separately)."""
+    bugs: int
+    """Number of these failures that are not errors of a server or a network."""
     conflicts: int
     cancelled: int
     duration_sum_s: float
@@ -99,13 +107,14 @@ class Controller(Generic[K]):
         self._conflicts_in_row: dict[K, int] = {}
         self._reconciles = 0
         self._failures = 0
+        self._bugs = 0
         self._conflicts = 0
         self._cancelled = 0
         self._duration_sum_s = 0.0
         self._duration_max_s = 0.0
         self._cost_sum_s = 0.0
         self._results: Counter[str] = Counter()
-        self._durations = Histogram()
+        self._durations = Histogram(DURATION_BOUNDS_S)
         self._last_failure = ""
         self._last_failure_at: Instant | None = None
 
@@ -156,6 +165,7 @@ class Controller(Generic[K]):
             in_flight=len(self._busy),
             reconciles=self._reconciles,
             failures=self._failures,
+            bugs=self._bugs,
             conflicts=self._conflicts,
             cancelled=self._cancelled,
             duration_sum_s=self._duration_sum_s,
@@ -231,6 +241,7 @@ class Controller(Generic[K]):
         self._last_failure_at = self._clock()
         wait_s = self.queue.add_rate_limited(key, at_least_s=_retry_after_s(error))
         is_expected = _is_expected(error)
+        self._bugs += not is_expected
         _log.log(
             logging.WARNING if is_expected else logging.ERROR,
             "%s %s: %s; retry in %.3g s (failure %d)",

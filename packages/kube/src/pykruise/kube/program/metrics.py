@@ -18,7 +18,7 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import CollectorRegistry
 
-from pykruise.kube.cache.cache import CacheStats
+from pykruise.kube.cache.cache import NOT_SERVED, CacheStats
 from pykruise.kube.client.metered import MeteredTransport
 from pykruise.kube.control.controller import ControllerStats
 from pykruise.kube.control.queue import QueueStats
@@ -140,6 +140,12 @@ _OF_CONTROLLERS: tuple[_Of[ControllerStats], ...] = (
         lambda _: 0,
         type="counter",
     ),
+    _Of(
+        "controller_runtime_reconcile_panics",
+        "Reconciles that failed with an unexpected exception.",
+        lambda controller: controller.bugs,
+        type="counter",
+    ),
     _Of("controller_runtime_max_concurrent_reconciles", "Workers.", lambda controller: controller.workers),
     _Of("controller_runtime_active_workers", "Busy workers.", lambda controller: controller.in_flight),
     _Of(
@@ -198,7 +204,11 @@ _OF_QUEUES: tuple[_Of[QueueStats], ...] = (
 _OF_CACHES: tuple[_Of[CacheStats], ...] = (
     _Of("pykruise_cache_objects", "Cached objects.", lambda cache: cache.objects),
     _Of("pykruise_cache_synced", "1 if the cache is filled.", lambda cache: cache.synced),
-    _Of("pykruise_cache_connected", "1 while a watch is open.", lambda cache: cache.connected),
+    _Of(
+        "pykruise_cache_connected",
+        "1 while a watch is open; no series if the API server does not serve the resource.",
+        lambda cache: None if cache.last_code == NOT_SERVED else cache.connected,
+    ),
     _Of(
         "pykruise_cache_pending_writes",
         "Writes of this program that the watch has not delivered yet.",
@@ -206,7 +216,7 @@ _OF_CACHES: tuple[_Of[CacheStats], ...] = (
     ),
     _Of(
         "pykruise_cache_lag_seconds",
-        "Last measured delay between a write of this program and its delivery by the watch.",
+        "Time from a write of this program until the watch shows it; 0 if the last two minutes had no such write.",
         lambda cache: cache.lag_s,
     ),
     _Of(
@@ -275,13 +285,17 @@ def make_counter(name: str, what: str, labels: list[str], samples: Samples) -> M
 def make_histogram(
     name: str, what: str, labels: list[str], value: Iterable[tuple[list[str], HistogramStats]]
 ) -> Metric:
-    """Return a histogram of durations in seconds that are already counted."""
+    """Return a histogram of durations in seconds that are already counted. Bounds are written as Go writes them (`1`,
+    not `1.0`): a query may select a bucket by its label `le`.
+    """
     family = HistogramMetricFamily(name, what, labels=labels)
     for values, stats in value:
         total = 0
         buckets: list[tuple[str, float]] = []
         for bound, count in zip((*stats.bounds, float("inf")), stats.counts, strict=True):
             total += count
-            buckets.append(("+Inf" if bound == float("inf") else f"{bound:g}", float(total)))
+            buckets.append(
+                ("+Inf" if bound == float("inf") else repr(bound).removesuffix(".0"), float(total))
+            )
         family.add_metric(values, buckets=buckets, sum_value=stats.sum_s)
     return family

@@ -4,12 +4,14 @@ observe(seconds) ──▶ Histogram ──▶ take_snapshot() ──▶ read_st
 """
 
 from bisect import bisect_left
+from typing import Final
 
 import msgspec
 
 __all__ = ["Histogram", "HistogramStats"]
 
-REQUEST_BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+REQUEST_BOUNDS: Final = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
+"""Bounds of the histogram `rest_client_request_duration_seconds` in Kubernetes and controller-runtime."""
 
 
 class HistogramStats(msgspec.Struct, frozen=True, kw_only=True):

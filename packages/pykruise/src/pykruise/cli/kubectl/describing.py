@@ -8,6 +8,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final
 
 from pykruise.cli.kubectl.errors import KubectlError
@@ -21,7 +22,7 @@ from pykruise.cli.kubectl.pods import (
     revision_of,
     state_of,
 )
-from pykruise.cli.kubectl.resources import Error, Info, find, reread
+from pykruise.cli.kubectl.resources import Error, Info, find, read_patiently, reread
 from pykruise.cli.kubectl.revisions import Revision, read_revisions
 from pykruise.cli.kubectl.rollout import run_for_each, workload_of
 from pykruise.cli.kubectl.rollout_status import TimedOutError
@@ -30,6 +31,7 @@ from pykruise.cli.kubectl.statuses import status_of
 from pykruise.cli.terminal_text import escape_terminal
 from pykruise.kinds import shown_of
 from pykruise.kube.client.object_events import last_time_of, list_events_about
+from pykruise.kube.client.retries import is_read_repeatable
 from pykruise.kube.documents import Document, get_path
 from pykruise.kube.errors import KubeError
 
@@ -218,17 +220,22 @@ def _format_events(events: Sequence[Document], now: float) -> Iterator[str]:
 
 
 async def _describe_rollout(session: Session, info: Info) -> None:
+    """Print a Rollout, and with `--watch` again after each change, until the time limit is reached. Temporary errors do
+    not end the watch.
+    """
+    timeout_s = session.call.seconds("timeout") if session.call.is_on("watch") else 0.0
+    try:
+        async with asyncio.timeout(timeout_s or None):
+            await _say_rollout(session, info)
+    except TimeoutError:
+        raise TimedOutError("timed out waiting for the condition") from None
+
+
+async def _say_rollout(session: Session, info: Info) -> None:
     call = session.call
-    ends = session.ends
     shown: list[str] = []
+    workload, pods = await _read_workload(session, info)
     while True:
-        pods: list[Document] = []
-        workload: Info | None = None
-        try:
-            workload = await workload_of(session, info)
-            pods = await pods_of(session, workload)
-        except (KubeError, KubectlError):
-            pass  # a Rollout may exist before its workload
         lines = list(
             format_rollout(
                 info,
@@ -245,10 +252,28 @@ async def _describe_rollout(session: Session, info: Info) -> None:
             shown = lines
         if not call.is_on("watch"):
             return
-        if ends is not None and session.now >= ends:
-            raise TimedOutError("timed out waiting for the condition")
         await asyncio.sleep(1.0)
-        info = await reread(session, info)
+        info = await read_patiently(partial(reread, session, info))
+        workload, pods = await read_patiently(
+            partial(_read_workload, session, info, raises_temporary_errors=True)
+        )
+
+
+async def _read_workload(
+    session: Session, info: Info, *, raises_temporary_errors: bool = False
+) -> tuple[Info | None, Sequence[Document]]:
+    """Return the workload of a Rollout and its pods, as far as they can be read: a Rollout may exist before its
+    workload.
+    """
+    workload: Info | None = None
+    pods: Sequence[Document] = ()
+    try:
+        workload = await workload_of(session, info)
+        pods = await pods_of(session, workload)
+    except (KubeError, KubectlError) as error:
+        if raises_temporary_errors and isinstance(error, KubeError) and is_read_repeatable(error):
+            raise
+    return workload, pods
 
 
 def format_rollout(

@@ -7,6 +7,7 @@ objects ──▶ rows_of() (pure) ──▶ format_table()      workload, revis
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -16,11 +17,12 @@ from pykruise.cli.kubectl.drawing import draw
 from pykruise.cli.kubectl.errors import KubectlError
 from pykruise.cli.kubectl.pods import format_age
 from pykruise.cli.kubectl.printing import FORMATS, allows_missing_keys, make_formatter
-from pykruise.cli.kubectl.resources import Error, find, get, list_all, parse_request
+from pykruise.cli.kubectl.resources import Error, find, get, list_all, parse_request, read_patiently
 from pykruise.cli.kubectl.session import Session
 from pykruise.cli.kubectl.watching import TABLE, Watched, watch_rows
 from pykruise.cli.terminal_text import fit_cell
 from pykruise.kinds import list_all_shown
+from pykruise.kube.client.retries import is_read_repeatable
 from pykruise.kube.client.transport import Request
 from pykruise.kube.documents import get_path
 from pykruise.kube.errors import KubeError
@@ -94,16 +96,33 @@ async def get_command(session: Session) -> list[Error]:
 
 
 async def _watch_all(session: Session) -> list[Error]:
-    """Print the tables again when something except the ages has changed."""
+    """Print the tables again when something except the ages has changed, until the user interrupts the command or the
+    time limit is reached. Temporary errors do not end it after the first tables.
+    """
     shown: list[str] = []
-    while True:
-        lines: list[str] = []
-        if errors := await _get_all(session, lines.append):
-            return errors
-        if [line.rsplit(maxsplit=1)[:1] for line in lines] != [line.rsplit(maxsplit=1)[:1] for line in shown]:
-            draw(session, lines, before=len(shown))
-            shown = lines
-        await asyncio.sleep(1.0)
+    lines: list[str] = []
+    errors = await _get_all(session, lines.append)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(session.call.seconds("timeout") or None):
+            while not errors:
+                if [line.rsplit(maxsplit=1)[:1] for line in lines] != [
+                    line.rsplit(maxsplit=1)[:1] for line in shown
+                ]:
+                    draw(session, lines, before=len(shown))
+                    shown = lines
+                await asyncio.sleep(1.0)
+                lines, errors = await read_patiently(partial(_read_tables, session))
+    return errors
+
+
+async def _read_tables(session: Session) -> tuple[list[str], list[Error]]:
+    """Return the lines of all tables, and the errors of reads. Raises the first temporary error."""
+    lines: list[str] = []
+    errors = await _get_all(session, lines.append)
+    for error in errors:
+        if isinstance(error, KubeError) and is_read_repeatable(error):
+            raise error
+    return lines, errors
 
 
 async def _get_all(session: Session, say: Callable[[str], None]) -> list[Error]:
