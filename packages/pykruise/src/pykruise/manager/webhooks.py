@@ -231,8 +231,6 @@ class Webhooks:
             return [self._problem]
         problems = [self._check_problem] if self._check_problem else []
         problems += self.reviews.list_problems()
-        if self.server.is_overloaded:
-            problems.append("more reviews arrive than this replica can process; add replicas")
         return problems
 
     @property
