@@ -32,6 +32,7 @@ from pykruise.kinds.cloneset.kind import KIND
 from pykruise.kinds.cloneset.snapshot import CloneSetSnapshot
 from pykruise.kube.config.kubeconfig import load_in_cluster
 from pykruise.kube.program.logs import set_up
+from pykruise.kube.program.process import stop_on_signals
 from pykruise.manager.process import run_process
 from pykruise.runtime.plan import Plan
 
@@ -210,12 +211,13 @@ async def main() -> None:
     parsed = read_flags(sys.argv[2:])
     set_up(parsed.settings.log)
     connection = load_in_cluster(environ=os.environ, service_account=Path(sys.argv[1]))
-    watch, plans = LoopWatch(), Plans()
+    watch, plans, stopping = LoopWatch(), Plans(), asyncio.Event()
+    stop_on_signals(stopping.set)
     samples = Samples(Path(os.environ["PROFILE"])) if os.environ.get("PROFILE") else None
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(watch.run())
         tasks.create_task(_answer(watch, plans, samples))
-        tasks.create_task(run_process(connection, parsed.settings))
+        tasks.create_task(run_process(connection, parsed.settings, stopping=stopping))
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -119,6 +120,33 @@ async def test_a_manager_that_loses_its_lease_continues_as_a_standby(tmp_path: P
             async with asyncio.timeout(60):
                 while not any("the controller starts" in line for line in process.lines[count:]):
                     await asyncio.sleep(0.05)
+
+
+async def test_a_manager_ends_on_sigterm_while_the_api_server_does_not_respond_to_its_first_request(
+    tmp_path: Path,
+) -> None:
+    # given a server that accepts connections and sends nothing
+    has_connection = asyncio.Event()
+
+    async def hold(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        has_connection.set()
+        await reader.read()
+        writer.close()
+
+    async with (
+        world(tmp_path) as (_, kubeconfig),
+        await asyncio.start_server(hold, "127.0.0.1", 0) as silent,
+    ):
+        port = silent.sockets[0].getsockname()[1]
+        text = re.sub(r"(https://127.0.0.1):\d+", rf"\1:{port}", kubeconfig.read_text())
+        kubeconfig.write_text(text)
+        async with manager_process(kubeconfig, *HERE) as process:
+            async with asyncio.timeout(30):
+                await has_connection.wait()
+            # when
+            code = await process.end()
+            # then
+            assert code == 0
 
 
 async def test_an_address_in_use_is_reported_in_one_line(tmp_path: Path) -> None:

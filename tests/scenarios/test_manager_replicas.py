@@ -4,8 +4,9 @@ import asyncio
 
 import pytest
 
+from pykruise.kube.resources import EVENTS
 from pykruise.manager.manager import Manager
-from support.faults import FaultyTransport, Refuse, requests, workload_writes
+from support.faults import Delay, FaultyTransport, Refuse, TimeOut, requests, workload_writes, writes
 from support.scenario import PodWatch, Stage, cloneset, rolling
 from support.silenced import SilencedTransport
 
@@ -63,6 +64,47 @@ async def test_a_stopped_leader_hands_over_within_seconds(stage: Stage, seen: Po
     assert loop.time() - stopped_at < 3.0
     await stage.settled(replicas=REPLICAS)
     nothing_lost_and_nothing_twice(seen)
+
+
+async def test_a_stopped_leader_hands_over_before_it_writes_its_last_events(
+    stage: Stage, seen: PodWatch
+) -> None:
+    # given a leader whose events take seconds to write
+    faulty = FaultyTransport(stage.manager_transport())
+    first = await stage.start_manager(faulty, identity="first")
+    await stage.until(lambda: first.is_leading)
+    second = await stage.start_manager(identity="second")
+    await second.wait_synced()
+    faulty.on(writes("/events"), lambda _: Delay(4.0))
+    await stage.create(cloneset(replicas=1))
+    await stage.settled(replicas=1)
+    # when
+    loop = asyncio.get_running_loop()
+    stopped_at = loop.time()
+    stopping = asyncio.create_task(stage.stop_manager(first))
+    await stage.until(lambda: second.is_leading)
+    # then
+    assert loop.time() - stopped_at < 3.0
+    assert not stopping.done()
+    await stopping
+    events = await stage.stored(EVENTS)
+    assert "SuccessfulCreate" in {event["reason"] for event in events}
+
+
+async def test_a_stopped_leader_ends_in_time_if_the_api_server_does_not_respond(
+    stage: Stage, seen: PodWatch
+) -> None:
+    # given a rollout under way
+    faulty = FaultyTransport(stage.manager_transport())
+    manager = await stage.start_manager(faulty, identity="first")
+    await rollout_under_way(stage, seen)
+    faulty.on(requests(), lambda _: TimeOut())
+    # when
+    loop = asyncio.get_running_loop()
+    stopped_at = loop.time()
+    await stage.stop_manager(manager)
+    # then
+    assert loop.time() - stopped_at < manager.settings.longest_stop_s
 
 
 async def test_a_leader_killed_in_mid_rollout_is_followed_within_the_lease_time(

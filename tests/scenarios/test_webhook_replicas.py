@@ -30,6 +30,7 @@ from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.gates import Gates
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
+from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest, ReviewRule
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.retries import RetryPolicy
 from pykruise.kube.client.transport import Request, Response, Transport, WrappedTransport
@@ -40,6 +41,7 @@ from pykruise.kube.patches import PatchType
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, PODS, SECRETS
 from pykruise.kube.schemas.crds import build_webhook_conversion
 from pykruise.kube.values.x509 import pem_of
+from pykruise.kube.webhooks.server import WebhookLimits
 from pykruise.manager.settings import ManagerSettings
 from pykruise.manager.webhooks import WebhooksNotReadyError
 from pykruise.sandbox.apiserver import ApiServer
@@ -112,6 +114,7 @@ async def review(port: int, bundle: str) -> bool:
     connector = aiohttp.TCPConnector(ssl=context, force_close=True)
     body = posted(request(CLONE_SETS, cloneset(3).document))
     async with aiohttp.ClientSession(connector=connector) as session, session.post(url, data=body) as answer:
+        answer.raise_for_status()
         reply = read(await answer.read())
     assert reply.allowed, reply.message
     return True
@@ -521,6 +524,38 @@ async def test_a_replica_checks_its_server_at_the_address_on_which_the_server_li
             )  # the first check follows a second after the start of the server at the latest
             # then
             assert webhooks.list_problems() == []
+
+
+async def test_a_replica_that_rejects_reviews_because_of_too_much_load_stays_ready(tmp_path: Path) -> None:
+    # given
+    go = asyncio.Event()
+
+    def hold(rules: Sequence[ReviewRule]) -> list[ReviewRule]:
+        def held(rule: ReviewRule) -> ReviewRule:
+            async def review(request: AdmissionRequest) -> AdmissionAnswer:
+                await go.wait()
+                return await rule.reviewer(request)
+
+            return msgspec.structs.replace(rule, reviewer=review)
+
+        return [held(rule) for rule in rules]
+
+    async with fresh_client() as client:
+        settings = webhook_settings(tmp_path)
+        await everything(client, settings)
+        limits = WebhookLimits(requests=2, share=1.0)
+        async with running_webhooks(client, settings, port=0, limits=limits, over=hold) as webhooks:
+            port, bundle = webhooks.server.port, (await stored_data(client))["ca-cert.pem"]
+            # when
+            reviews = [asyncio.create_task(review(port, bundle)) for _ in range(2)]
+            await until(lambda: _is_true(webhooks.server.requests == 2))
+            with pytest.raises(aiohttp.ClientResponseError, match="429"):
+                await review(port, bundle)
+            # then
+            assert webhooks.server.shed == 1
+            assert webhooks.list_problems() == []
+            go.set()
+            assert all(await asyncio.gather(*reviews))
 
 
 async def test_later_deleted_configurations_are_waited_for_while_reviews_continue(tmp_path: Path) -> None:

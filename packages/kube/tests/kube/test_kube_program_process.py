@@ -1,10 +1,10 @@
-"""Errors of a program's work are raised without the groups of its tasks."""
+"""The work of a program: its errors, and its end when a signal arrives."""
 
 import asyncio
 
 import pytest
 
-from pykruise.kube.program.process import run_beside_servers
+from pykruise.kube.program.process import run_beside_servers, run_until
 
 
 async def fail(*, depth: int, errors: int) -> None:
@@ -26,3 +26,35 @@ async def test_several_errors_are_raised_together() -> None:
     with pytest.raises(ExceptionGroup) as caught:
         await run_beside_servers(fail(depth=2, errors=2), [])
     assert len(caught.value.exceptions) == 2
+
+
+async def test_work_ends_when_a_stop_is_requested() -> None:
+    # given
+    stopping = asyncio.Event()
+    has_ended = False
+
+    async def work() -> str:
+        nonlocal has_ended
+        try:
+            await asyncio.sleep(3600.0)
+        finally:
+            has_ended = True
+        return "complete"
+
+    asyncio.get_running_loop().call_later(2.0, stopping.set)
+    began = asyncio.get_running_loop().time()
+    # when
+    result = await run_until(stopping, work())
+    # then
+    assert (result, has_ended) == (None, True)
+    assert asyncio.get_running_loop().time() - began < 3.0
+
+
+async def test_without_a_request_to_stop_work_returns_its_result_or_raises_its_error() -> None:
+    async def work() -> str:
+        await asyncio.sleep(1.0)
+        return "complete"
+
+    assert await run_until(asyncio.Event(), work()) == "complete"
+    with pytest.raises(LookupError, match="missing"):
+        await run_until(asyncio.Event(), fail(depth=0, errors=1))

@@ -399,6 +399,20 @@ async def test_flush_writes_what_is_left() -> None:
     assert sorted(event["message"] for event in given.server.all) == ["m0", "m1"]
 
 
+async def test_flush_waits_for_the_write_in_progress() -> None:
+    # given
+    given = Given()
+    given.faulty.on(posts(), Delay(3))
+    given.record("m0")
+    running = asyncio.create_task(given.recorder.run())
+    await asyncio.sleep(1)
+    # when
+    await given.recorder.flush()
+    running.cancel()
+    # then
+    assert [event["message"] for event in given.server.all] == ["m0"]
+
+
 async def test_flush_does_not_wait_for_a_server_that_does_not_answer() -> None:
     # given
     given = Given()

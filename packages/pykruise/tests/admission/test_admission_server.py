@@ -214,26 +214,36 @@ async def test_a_compressed_body_is_not_decompressed(tmp_path: Path) -> None:
         assert await reviews(session)
 
 
-async def test_requests_beyond_the_limit_are_refused_until_slots_are_free(tmp_path: Path) -> None:
+async def test_requests_beyond_the_limit_are_refused_until_slots_are_free(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     # given a server with the most requests that it accepts at the same time
     gate = Gate()
-    limits = WebhookLimits(requests=3, share=1.0, overloaded_s=0.2)
+    limits = WebhookLimits(requests=3, share=1.0)
     async with running(tmp_path, gate, limits=limits) as server, client(server) as session:
         busy = [asyncio.create_task(reviews(session)) for _ in range(3)]
         await until(lambda: gate.waiting == 3)
-        assert not server.is_overloaded
         # when
-        async with session.post("/review", data=BODY) as answer:
-            # then
-            assert (answer.status, answer.headers["Retry-After"]) == (429, "1")
-        assert (server.is_overloaded, server.shed) == (True, 1)
+        for _ in range(2):
+            async with session.post("/review", data=BODY) as answer:
+                # then
+                assert (answer.status, answer.headers["Retry-After"]) == (429, "1")
+        assert server.shed == 2
+        # and one line of the log says so
+        assert list_load_lines(caplog) == [
+            "there is no room for a further request, because 3 requests are in progress;"
+            " 1 request was rejected since the start; add replicas"
+        ]
         # and it reports that it is alive, finishes its requests, and accepts new ones
         async with session.get("/healthz") as answer:
             assert answer.status == 200
         gate.open.set()
         assert all(await asyncio.gather(*busy))
         assert await reviews(session)
-        await until(lambda: not server.is_overloaded)
+
+
+def list_load_lines(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if "no room" in record.getMessage()]
 
 
 async def test_bodies_together_have_a_limit_too(tmp_path: Path) -> None:
@@ -383,7 +393,9 @@ async def test_incomplete_requests_do_not_block_a_complete_request(tmp_path: Pat
             writer.close()
 
 
-async def test_a_client_that_has_used_up_its_share_does_not_make_the_replica_unready(tmp_path: Path) -> None:
+async def test_the_log_requests_no_replicas_for_a_client_that_has_used_up_its_share(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     gate = Gate()
     async with (
         running(tmp_path, gate, limits=WebhookLimits(requests=4, share=0.5)) as server,
@@ -393,7 +405,7 @@ async def test_a_client_that_has_used_up_its_share_does_not_make_the_replica_unr
         await until(lambda: gate.waiting == 2)
         async with session.post("/review", data=BODY) as answer:
             assert answer.status == 429
-        assert (server.shed, server.is_overloaded) == (1, False)
+        assert (server.shed, list_load_lines(caplog)) == (1, [])
         gate.open.set()
         assert all(await asyncio.gather(*busy))
 
@@ -632,7 +644,6 @@ async def test_long_conversions_of_one_address_that_wait_have_a_quota(tmp_path: 
         await until(lambda: begun == 2)
         # then
         assert await asked(b"x" * 10) == 429
-        assert not server.is_overloaded
         # and the server does not even wait for its body
         _, writer = answer = await connected(
             server, b"POST /convert HTTP/1.1\r\nHost: x\r\nContent-Length: 4000000\r\n\r\n"

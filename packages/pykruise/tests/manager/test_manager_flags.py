@@ -224,6 +224,14 @@ def test_flags_without_effect_are_taken_and_noted() -> None:
     assert result.log.verbosity == 4
 
 
+def test_an_end_that_may_take_longer_than_the_grace_period_of_the_pods_is_noted() -> None:
+    assert settings("--shutdown-timeout=10s").notes == ()
+    assert settings("--shutdown-timeout=20s").notes == (
+        "--shutdown-timeout, --shutdown-delay: the end of this manager may take 38 s; terminationGracePeriodSeconds of"
+        " its pods must be longer",
+    )
+
+
 def test_gates_that_differ_from_the_flag_are_noted() -> None:
     assert settings("--feature-gates=PodWebhook=false,WorkloadSpread=true").notes == (
         "gate WorkloadSpread is off because PodWebhook is off",

@@ -9,14 +9,20 @@ from pykruise.kinds import build_crds
 from pykruise.kinds.cloneset.kind import KIND as CLONE_SET
 from pykruise.kinds.gates import Gates
 from pykruise.kube.documents import Document, get_path
+from pykruise.kube.program.serving import STOP_S
 from pykruise.kube.schemas.releases import MINORS
 from pykruise.kube.values.quantities import parse_quantity
 from pykruise.kube.values.selectors import parse_selector
 from pykruise.kube.version import __version__
 from pykruise.manager.flags import parse
 from pykruise.manager.install import Installation, build_manifests
+from pykruise.manager.settings import WEBHOOK_STOP_S
+from pykruise.runtime.operator import EVENTS_S, RELEASE_S
+from support.sources import ROOT
 from support.up import pykruise
 from support.yaml_documents import yaml_documents
+
+CHART_MANAGER = ROOT / "charts" / "pykruise" / "templates" / "manager.yaml"
 
 
 def one(documents: list[Document], kind: str, name: str) -> Document:
@@ -96,6 +102,21 @@ def test_the_flags_in_the_deployment_parse_to_the_requested_settings() -> None:
     assert settings.serving.diagnosis.host == "localhost"
     assert settings.resync_s is None
     assert settings.notes == ()
+
+
+def test_a_manager_with_the_flags_in_the_deployment_ends_within_the_grace_period_of_its_pod() -> None:
+    # given
+    documents = build_manifests(Installation())
+    pod = one(documents, "Deployment", "kruise-controller-manager")["spec"]["template"]["spec"]
+    settings = parse(container(documents)["args"], environ={}).settings
+    # when each step takes its maximum: controllers, Leases, events, webhooks, servers
+    longest_s = settings.stop_grace_s + RELEASE_S + EVENTS_S + WEBHOOK_STOP_S + STOP_S
+    # then
+    assert settings.longest_stop_s == longest_s < pod["terminationGracePeriodSeconds"]
+    assert (
+        f"terminationGracePeriodSeconds: {pod['terminationGracePeriodSeconds']}\n"
+        in CHART_MANAGER.read_text()
+    )
 
 
 def test_all_objects_are_in_the_requested_namespace() -> None:

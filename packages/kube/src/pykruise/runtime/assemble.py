@@ -62,6 +62,7 @@ class KindContext:
         client: Client,
         sources: Sources,
         executor: Executor,
+        events_client: Client,
         clock: Clock,
         rng: random.Random,
         cpu_time: Callable[[], float],
@@ -83,6 +84,7 @@ class KindContext:
         self.rollouts: dict[str, RolloutMeter] = {}
         """Rollouts and waits by controller name."""
         self.recorders: list[EventRecorder] = []
+        self._events_client = events_client
         self._events = EventMemory()
         self.further: list[FurtherKinds] = []
         """Readers of the ConfigMaps that name further kinds; the operator runs them."""
@@ -118,7 +120,9 @@ class KindContext:
         """Return a function that records events in the name of `component`. The operator runs and flushes the
         recorder.
         """
-        recorder = EventRecorder(self.client, component, clock=self.clock, rng=self.rng, memory=self._events)
+        recorder = EventRecorder(
+            self._events_client, component, clock=self.clock, rng=self.rng, memory=self._events
+        )
         self.recorders.append(recorder)
 
         def record(owner: ReconciledOwner, note: Note, count: int) -> None:

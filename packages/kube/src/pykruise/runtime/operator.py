@@ -5,7 +5,8 @@ Client ──▶ Sources (caches) ──▶ controllers (one for each Work) ─�
 
 `run()` starts the caches first. A controller starts when the caches that it reads are synced. A kind that the API
 server does not serve yet (its CRD is missing) delays no other kind, and starts once it is served. `stop()` lets running
-plans finish their writes. A killed process loses nothing either: everything is planned again from the stored objects.
+plans finish their writes, then releases the Lease, so that a successor can start, and then writes the pending events.
+A killed process loses nothing either: everything is planned again from the stored objects.
 
 With an elector, several operators share a cluster: all have full caches, and one runs controllers. An operator that
 could not work is no candidate for election. A new leader works once its caches show the writes of the previous one
@@ -53,6 +54,16 @@ _log = logging.getLogger(__name__)
 STOP_GRACE_S = 10.0
 """Seconds that a running reconcile may take to finish when the operator stops."""
 
+RELEASE_S = 10.0
+"""Maximum seconds for the release of Leases when the operator stops. A Lease that is not released expires."""
+
+EVENTS_S = 1.0
+"""Seconds for the pending events after the Leases have been released, even if all earlier steps took their maximum. If
+the earlier steps took less, the events may take up to MOST_EVENTS_S.
+"""
+
+MOST_EVENTS_S = 5.0
+
 
 class Work(msgspec.Struct, frozen=True, kw_only=True):
     """Defines which objects of one kind are reconciled, and how."""
@@ -74,6 +85,22 @@ class _Running(msgspec.Struct, frozen=True):
     needs: tuple[Views[Any], ...]
     """Caches that must be synced before this kind's controller starts, besides those that all kinds need."""
     at_start: Sequence[Key]
+
+
+class _EventFence:
+    """A fence that permits events while `term` holds, and while the fence is open: at the end of the operator, after
+    the release of the Lease. The last events report what the operator did before.
+    """
+
+    def __init__(self, term: Fence) -> None:
+        self._term = term
+        self.is_open = False
+
+    def holds(self) -> bool:
+        return self.is_open or self._term.holds()
+
+    def write_time_s(self) -> float:
+        return MOST_EVENTS_S if self.is_open else self._term.write_time_s()
 
 
 async def _at_once() -> None:
@@ -116,11 +143,14 @@ class Operator:
     ) -> None:
         rng = rng or random.Random()
         plain = client
-        if membership is not None:
-            elector = membership.leader
-            client = client.replace_transport(FencedTransport(client.transport, membership.term))
-        elif elector is not None:
-            client = client.replace_transport(FencedTransport(client.transport, elector.term))
+        events_client = plain
+        self._event_fence: _EventFence | None = None
+        elector = membership.leader if membership is not None else elector
+        if elector is not None:
+            term = membership.term if membership is not None else elector.term
+            client = plain.replace_transport(FencedTransport(plain.transport, term))
+            self._event_fence = _EventFence(term)
+            events_client = plain.replace_transport(FencedTransport(plain.transport, self._event_fence))
         self.client = client
         """Client whose writes fail while this operator neither leads nor is a member."""
         self.elector = elector
@@ -150,6 +180,7 @@ class Operator:
             client=client,
             sources=self.sources,
             executor=executor,
+            events_client=events_client,
             clock=clock,
             rng=rng,
             cpu_time=cpu_time,
@@ -223,17 +254,35 @@ class Operator:
             serving = self._serve_terms() if self.membership is None else self._serve_slots(self.membership)
             terms = tasks.create_task(serving, name="terms")
             await self._stop.wait()
+            now = asyncio.get_running_loop().time
+            latest = now() + self._stop_grace_s + RELEASE_S + EVENTS_S
             if self.membership is not None:
                 self.membership.retire()
             stops = (running.controller.stop(grace_s=self._stop_grace_s) for running in self._running)
             have_ended = all(await asyncio.gather(*stops))
-            await asyncio.gather(*(recorder.flush() for recorder in self._context.recorders))
-            if self.membership is not None:
-                await self.membership.leave()
-            elif self.elector is not None and self._hand_over is not None and self.elector.is_leading:
-                await self.elector.release(self._hand_over.read_versions() if have_ended else None)
+            await self._release_leases(have_ended=have_ended)
+            await self._write_last_events(within_s=min(MOST_EVENTS_S, latest - now()))
             for task in (terms, *background):
                 task.cancel()
+
+    async def _release_leases(self, *, have_ended: bool) -> None:
+        """Release the Leases that this operator holds. `have_ended`: whether no reconcile had to be cancelled."""
+        try:
+            async with asyncio.timeout(RELEASE_S):
+                if self.membership is not None:
+                    await self.membership.leave()
+                elif self.elector is not None and self._hand_over is not None and self.elector.is_leading:
+                    await self.elector.release(self._hand_over.read_versions() if have_ended else None)
+        except TimeoutError:
+            _log.warning("the release of Leases took more than %g s; those that are left expire", RELEASE_S)
+
+    async def _write_last_events(self, *, within_s: float) -> None:
+        if self._event_fence is not None:
+            self._event_fence.is_open = True
+        recorders = self._context.recorders
+        await asyncio.gather(*(recorder.flush(timeout_s=within_s) for recorder in recorders))
+        if self._event_fence is not None:
+            self._event_fence.is_open = False
 
     async def _serve_terms(self) -> None:
         """Lead whenever this operator holds the Lease; without an elector, lead once for the whole run."""

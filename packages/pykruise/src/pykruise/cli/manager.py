@@ -18,6 +18,7 @@ from pykruise.kube.config.kubeconfig import load
 from pykruise.kube.errors import ApiError, KubeError
 from pykruise.kube.program.flags import FlagError
 from pykruise.kube.program.logs import set_up
+from pykruise.kube.program.process import run_until, stop_on_signals
 from pykruise.manager.flags import Parsed, format_flag_help, parse
 from pykruise.manager.process import run_process
 from pykruise.manager.webhooks import WebhooksNotReadyError
@@ -65,10 +66,15 @@ async def run_manager(parsed: Parsed) -> None:
     Raises CommandError when the cluster rejects a request without which the manager cannot work, and the errors of
     `kube.config.kubeconfig.load` for an invalid configuration.
     """
+    stopping = asyncio.Event()
+    # First, because without a handler a signal ends the process without cleanup, or has no effect in a container.
+    stop_on_signals(stopping.set)
     kubeconfig = Path(parsed.kubeconfig) if parsed.kubeconfig else None
-    connection = await load(kubeconfig, context=parsed.context or None)
+    connection = await run_until(stopping, load(kubeconfig, context=parsed.context or None))
+    if connection is None:
+        return
     try:
-        await run_process(connection, parsed.settings)
+        await run_process(connection, parsed.settings, stopping=stopping)
     except ApiError as error:
         raise CommandError(f"the cluster rejected a request: {error}") from error
 

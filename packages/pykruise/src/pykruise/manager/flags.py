@@ -34,6 +34,7 @@ from pykruise.kube.program.flags import (
 )
 from pykruise.kube.program.logs import LogSettings
 from pykruise.manager.settings import (
+    GRACE_PERIOD_S,
     SECRETS_NAMESPACE,
     ElectionSettings,
     ManagerSettings,
@@ -313,6 +314,12 @@ def parse(argv: Sequence[str], *, environ: Mapping[str, str]) -> Parsed:
         linger_s=values["shutdown-delay"],
         notes=(*notes, *gates.notes),
     )
+    if settings.longest_stop_s >= GRACE_PERIOD_S:
+        note = (
+            f"--shutdown-timeout, --shutdown-delay: the end of this manager may take {settings.longest_stop_s:g} s;"
+            " terminationGracePeriodSeconds of its pods must be longer"
+        )
+        settings = msgspec.structs.replace(settings, notes=(*settings.notes, note))
     return Parsed(settings=settings, kubeconfig=values["kubeconfig"], context=values["context"])
 
 

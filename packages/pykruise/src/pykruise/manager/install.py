@@ -23,7 +23,7 @@ from pykruise.kube.schemas.releases import NEWEST_MINOR
 from pykruise.kube.version import REGISTRY, __version__
 from pykruise.manager.daemon import DAEMON_PRIORITY_CLASS, build_daemon_account, build_daemon_manifests
 from pykruise.manager.roles import ACCOUNT, build_aggregated_roles, build_roles
-from pykruise.manager.settings import SECRETS_NAMESPACE
+from pykruise.manager.settings import GRACE_PERIOD_S, SECRETS_NAMESPACE
 
 
 def image_of(name: str, registry: str = "") -> str:
@@ -286,8 +286,7 @@ def _build_pod_template(wanted: Installation) -> dict[str, Any]:
         "serviceAccountName": ACCOUNT,
         # API servers reject pods while no webhook responds, so other pods must not preempt the manager.
         "priorityClassName": MANAGER_PRIORITY_CLASS,
-        # After SIGTERM: 3 s until API servers send no more requests, and 8 s for running writes and reviews.
-        "terminationGracePeriodSeconds": 15,
+        "terminationGracePeriodSeconds": GRACE_PERIOD_S,
         "securityContext": {
             "runAsNonRoot": True,
             "runAsUser": NON_ROOT,

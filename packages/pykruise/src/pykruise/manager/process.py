@@ -5,8 +5,20 @@ Settings, Connection ──▶ run_process(): transports ─ election ─ Manage
     0   stopped by SIGTERM or SIGINT, running writes are complete, the Lease is released
     1   a part failed, or a second signal arrived
     70  the event loop was blocked (watchdog)
+
+Steps after the first signal; each has a time limit, and ManagerSettings.longest_stop_s is their sum:
+
+1. Controllers start no reconcile, and running reconciles finish their writes. At the same time, API servers learn to
+   send reviews to other replicas.
+2. The Lease, or the Leases of slots, are released, so that a successor can work.
+3. Pending events are written.
+4. The webhook server finishes the reviews in progress, then the servers of probes and metrics stop.
+
+Signals have an effect from the beginning of the process's work: before the manager runs, a signal ends the process
+at once.
 """
 
+import asyncio
 import logging
 import os
 import random
@@ -34,7 +46,7 @@ from pykruise.kube.election.membership import Membership
 from pykruise.kube.errors import ApiError
 from pykruise.kube.http.transport import HttpTransport
 from pykruise.kube.program.metrics import make_metrics_responder
-from pykruise.kube.program.process import DIAGNOSIS, return_memory, run_beside_servers, stop_on_signals
+from pykruise.kube.program.process import DIAGNOSIS, return_memory, run_beside_servers, run_until
 from pykruise.kube.program.serving import PlainServer
 from pykruise.kube.schemas.releases import is_newer_than_known
 from pykruise.kube.schemas.served_fields import list_further_fields
@@ -63,8 +75,8 @@ each iteration.
 """
 
 
-async def run_process(connection: Connection, settings: ManagerSettings) -> None:
-    """Run a manager until SIGTERM or SIGINT. Raises OSError for an address in use (except --pprof-addr), ApiError
+async def run_process(connection: Connection, settings: ManagerSettings, *, stopping: asyncio.Event) -> None:
+    """Run a manager until `stopping` is set. Raises OSError for an address in use (except --pprof-addr), ApiError
     when the cluster rejects the credentials, MissingTracesError before any request.
     """
     span = make_span_recorder(os.environ)
@@ -77,7 +89,10 @@ async def run_process(connection: Connection, settings: ManagerSettings) -> None
         rng = random.Random()
         stored = use_stored_versions(metered)
         client = Client(stored, user_agent=USER_AGENT, rng=rng)
-        settings = await _adapt_settings(client, settings)
+        adapted = await run_until(stopping, _adapt_settings(client, settings))
+        if adapted is None:
+            return
+        settings = adapted
         for note in settings.notes:
             _log.warning("%s", note)
         elector = membership = None
@@ -114,12 +129,18 @@ async def run_process(connection: Connection, settings: ManagerSettings) -> None
         if webhooks is not None:
             webhooks.register(metrics)
         servers = _build_servers(manager, metrics, settings.serving)
-        stop_on_signals(manager.stop)
+        ending = asyncio.create_task(_stop_when(stopping, manager), name="signals")
+        stack.callback(ending.cancel)
         if settings.watchdog_s > 0:
             watchdog = Watchdog(timeout_s=settings.watchdog_s)
             watchdog.start()
             stack.callback(watchdog.stop)
         await run_beside_servers(manager.run(), servers)
+
+
+async def _stop_when(stopping: asyncio.Event, manager: Manager) -> None:
+    await stopping.wait()
+    manager.stop()
 
 
 async def _adapt_settings(client: Client, settings: ManagerSettings) -> ManagerSettings:

@@ -12,14 +12,22 @@ import msgspec
 from pykruise.kinds.gates import Gates
 from pykruise.kube.election.key_slots import Keying
 from pykruise.kube.program.logs import LogSettings
+from pykruise.kube.program.serving import STOP_S as SERVER_STOP_S
 from pykruise.kube.program.serving import Address
 from pykruise.kube.schemas.releases import minor_of, number_of
 from pykruise.plans.kind import Kind
 from pykruise.pods.settings import build_settings
 from pykruise.runtime.assemble import Tuning
+from pykruise.runtime.operator import EVENTS_S, RELEASE_S
 
 SECRETS_NAMESPACE = "kruise-daemon-config"
 NAMESPACE = "kruise-system"
+
+GRACE_PERIOD_S: Final = 30
+"""Seconds from SIGTERM to SIGKILL for the pods of managers (terminationGracePeriodSeconds), as installed."""
+
+WEBHOOK_STOP_S: Final = 5.0
+"""Maximum seconds for reviews in progress when the webhook server stops."""
 
 
 class ElectionSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -127,6 +135,12 @@ class ManagerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """
     notes: tuple[str, ...] = ()
     """Notes about the interpretation of flags."""
+
+    @property
+    def longest_stop_s(self) -> float:
+        """Maximum seconds from a signal to the end of the process: the limits of all steps, in their order."""
+        controllers_s = self.stop_grace_s + RELEASE_S + EVENTS_S
+        return max(controllers_s, self.linger_s) + WEBHOOK_STOP_S + SERVER_STOP_S
 
     @property
     def revision_namespace(self) -> str:

@@ -50,7 +50,7 @@ from pykruise.kube.http.trust import make_client_context
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, SECRETS
 from pykruise.kube.webhooks.server import PostPath, WebhookLimits, WebhookServer, review_paths
 from pykruise.manager.review_service import ReviewService
-from pykruise.manager.settings import ManagerSettings, WebhookSettings
+from pykruise.manager.settings import WEBHOOK_STOP_S, ManagerSettings, WebhookSettings
 from pykruise.manager.webhook_metrics import WebhookMetrics
 
 _log = logging.getLogger(__name__)
@@ -231,8 +231,6 @@ class Webhooks:
             return [self._problem]
         problems = [self._check_problem] if self._check_problem else []
         problems += self.reviews.list_problems()
-        if self.server.is_overloaded:
-            problems.append("more reviews arrive than this replica can process; add replicas")
         return problems
 
     @property
@@ -260,7 +258,7 @@ class Webhooks:
                 for task in background:
                     task.cancel()
         finally:
-            await self.server.stop()
+            await self.server.stop(grace_s=WEBHOOK_STOP_S)
             self._converting.close()
 
     def retire(self) -> None:
@@ -270,7 +268,7 @@ class Webhooks:
     async def stop(self) -> None:
         """Complete running reviews and end `run()`."""
         self._stop.set()
-        await self.server.stop()
+        await self.server.stop(grace_s=WEBHOOK_STOP_S)
 
     # ── reconciles ───────────────────────────────────────────────────────────
 

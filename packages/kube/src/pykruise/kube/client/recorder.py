@@ -219,9 +219,11 @@ class EventRecorder:
                 await asyncio.sleep(self._rng.uniform(cap / 2, cap))
 
     async def flush(self, *, timeout_s: float = 5.0) -> None:
-        """Try to write each pending event once, within `timeout_s`."""
+        """Wait for the write in progress, and try to write each pending event once, within `timeout_s`."""
         try:
             async with asyncio.timeout(timeout_s):
+                async with self._writing:
+                    pass
                 for _ in range(len(self._pending)):
                     await self._write_next()
         except TimeoutError:

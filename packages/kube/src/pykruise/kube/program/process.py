@@ -1,6 +1,7 @@
 """Common tasks of a cluster process: return memory to the system, stop on signals, serve diagnosis.
 
-SIGTERM, SIGINT ──▶ stop_on_signals()      GET /debug/pprof/threads, …/memory ──▶ DIAGNOSIS ──▶ PlainServer
+SIGTERM, SIGINT ──▶ stop_on_signals() ──▶ run_until()
+GET /debug/pprof/threads, …/memory ──▶ DIAGNOSIS ──▶ PlainServer
 """
 
 import asyncio
@@ -15,15 +16,17 @@ import threading
 import traceback
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final, TypeVar
 
 import orjson
 
 from pykruise.kube.program.serving import PathAnswer, PlainServer, Query, Responder
 
-__all__ = ["DIAGNOSIS", "return_memory", "run_beside_servers", "stop_on_signals"]
+__all__ = ["DIAGNOSIS", "return_memory", "run_beside_servers", "run_until", "stop_on_signals"]
 
 _log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
 _MALLOC = {_M_MMAP_THRESHOLD: 128 * 1024, _M_TRIM_THRESHOLD: 2 * 1024 * 1024, _M_ARENA_MAX: 2}
@@ -60,6 +63,21 @@ async def run_beside_servers(work: Coroutine[None, None, None], servers: Sequenc
         if cause is group:
             raise
         raise cause from None
+
+
+async def run_until(stopping: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None:
+    """Return the result of `work`. When `stopping` is set before the work is complete, cancel the work and return
+    None.
+    """
+    working = asyncio.ensure_future(work)
+    waiting = asyncio.ensure_future(stopping.wait())
+    try:
+        await asyncio.wait((working, waiting), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        waiting.cancel()
+        working.cancel()
+        await asyncio.wait((working,))
+    return None if working.cancelled() else working.result()
 
 
 def stop_on_signals(stop: Callable[[], None]) -> None:

@@ -24,7 +24,8 @@ __all__ = ["Address", "PathAnswer", "PlainServer", "Query", "Responder"]
 
 _log = logging.getLogger(__name__)
 
-_STOP_S: Final = 2.0
+STOP_S: Final = 2.0
+"""Maximum seconds for requests in progress when a server stops."""
 
 LIMITS: Final = HttpLimits(
     head=16 * 1024,
@@ -114,7 +115,7 @@ class PlainServer:
         try:
             await self._stopping.wait()
         finally:
-            await server.stop(grace_s=_STOP_S)
+            await server.stop(grace_s=STOP_S)
 
     async def stop(self) -> None:
         """Stop serving."""

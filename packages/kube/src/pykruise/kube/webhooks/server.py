@@ -13,8 +13,9 @@ Every limit has a defined outcome:
     closed  a connection that sends no request in time, and an idle one beyond the limit of connections
 
 kube/http/server.py implements HTTP itself: a general server needed half of a review's CPU time. After 429, an API
-server tries again within its timeout, perhaps at another replica. `is_overloaded` makes the replica unready, so that
-a Service stops sending requests. The certificate can be replaced while connections are open.
+server tries again within its timeout, perhaps at another replica. Load does not make a replica unready: a Service
+spreads requests evenly, so all replicas would become unready together, and then all reviews would fail. The log and
+`shed` report the load. The certificate can be replaced while connections are open.
 """
 
 import asyncio
@@ -89,8 +90,6 @@ class WebhookLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Time for a review whose request has no timeout."""
     longest_timeout_s: float = 30.0
     """Maximum time for a review whose request has a longer timeout."""
-    overloaded_s: float = 5.0
-    """Time for which the server is unready after it rejected a request for lack of room."""
 
 
 Poster = Callable[[str, bytes, float], Awaitable[bytes]]
@@ -156,7 +155,7 @@ class WebhookServer:
         self._authority = ClientAuthority(client_authority) if client_authority is not None else None
         self._tls = _make_tls_context()
         self._http = HttpServer(self, limits=_build_http_limits(self._limits))
-        self._shed_at = float("-inf")
+        self._load_logged_at = float("-inf")
         self._shed = 0
 
     # ── life ─────────────────────────────────────────────────────────────────
@@ -185,11 +184,6 @@ class WebhookServer:
     def shed(self) -> int:
         """Number of requests that were rejected since the start because there was no room for them."""
         return self._shed
-
-    @property
-    def is_overloaded(self) -> bool:
-        """Whether a request was rejected recently because the server had no room."""
-        return asyncio.get_running_loop().time() - self._shed_at < self._limits.overloaded_s
 
     def load_certificate(self, chain: Path, key: Path) -> None:
         """Use this certificate and key for every new connection; open connections continue.
@@ -311,13 +305,27 @@ class WebhookServer:
 
     def _reject_for_load(self) -> Response:
         self._shed += 1
-        # Only a lack of room makes this replica unready, and not a client that exceeds its share or sends slowly.
+        # More replicas help against a lack of room, but not against a client that exceeds its share or sends slowly.
         if self._http.room.has_no_place_for_requests:
-            self._shed_at = asyncio.get_running_loop().time()
+            self._log_load()
         return _build_plain_response(
             429, "too many concurrent reviews; retry in a second", **{"retry-after": "1"}
         )
 
+    def _log_load(self) -> None:
+        now = asyncio.get_running_loop().time()
+        if now - self._load_logged_at >= _LOAD_LOG_S:
+            self._load_logged_at = now
+            _log.warning(
+                "there is no room for a further request, because %s in progress; %s rejected since the start;"
+                " add replicas",
+                format_count(self.requests, "request is", "requests are"),
+                format_count(self._shed, "request was", "requests were"),
+            )
+
+
+_LOAD_LOG_S: Final = 60.0
+"""Minimum seconds between two log lines about rejected requests."""
 
 _IDLE_S: Final = 120.0
 """Seconds until an unused connection is closed: longer than the 90 s after which an API server closes it. If this
