@@ -250,6 +250,31 @@ def test_a_program_elects_serves_probes_and_reviews_and_ends_gracefully(tmp_path
             program.kill()
 
 
+@pytest.mark.sandbox_only
+@pytest.mark.real_time
+@pytest.mark.timeout(300)
+def test_a_program_is_ready_and_says_why_it_waits_while_its_crd_does_not_exist(tmp_path: Path) -> None:
+    probes = free_port()
+    with HttpSandbox(tmp_path / "kubeconfig") as sandbox:
+        program = subprocess.Popen(
+            [
+                *(sys.executable, str(HERE / "page_operator.py"), f"--kubeconfig={sandbox.kubeconfig}"),
+                *("--metrics-bind-address=0", f"--health-probe-bind-address=127.0.0.1:{probes}"),
+            ],
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            until_real(lambda: read_page(probes, "/readyz") == "ok", "it is ready without the CRD")
+            time.sleep(6.0)
+        finally:
+            program.send_signal(signal.SIGTERM)
+            _, log = program.communicate(timeout=60)
+        assert program.returncode == 0, log
+        (line,) = [line for line in log.splitlines() if "does not serve Site" in line]
+        assert "the controllers that read this kind start when the CRD exists; install it" in line
+
+
 def sandbox_client(sandbox: HttpSandbox) -> Callable[..., Object]:
     """Requests of another client, with Python's own HTTP."""
     context = ssl.create_default_context(cafile=sandbox.ca_file)

@@ -90,7 +90,7 @@ async def test_a_missing_right_is_one_log_line_and_an_unready_manager(
             await asyncio.sleep(600.0)
             # then
             wanted = (
-                "this manager cannot list and watch persistentvolumeclaims: its role lacks the permission"
+                "this program cannot list and watch persistentvolumeclaims: its role lacks the permission"
             )
             assert sum(wanted in line for line in caplog.messages) == 1
             assert any(wanted in problem for problem in manager.list_problems())

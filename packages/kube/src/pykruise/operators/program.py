@@ -31,6 +31,7 @@ from pykruise.kube.config.kubeconfig import SERVICE_ACCOUNT, load
 from pykruise.kube.election.leases import LeaderElector
 from pykruise.kube.errors import KubeError
 from pykruise.kube.http.transport import HttpTransport
+from pykruise.kube.program.cache_oversight import Oversight
 from pykruise.kube.program.flags import (
     Flag,
     FlagError,
@@ -55,13 +56,18 @@ from pykruise.kube.program.metrics import (
 )
 from pykruise.kube.program.process import return_memory, run_beside_servers, stop_on_signals
 from pykruise.kube.program.serving import Address, PlainServer
+from pykruise.kube.resources import Resource
 from pykruise.kube.webhooks.reviews import ReviewDispatcher
 from pykruise.kube.webhooks.server import WebhookServer, review_paths
+from pykruise.runtime.assemble import views_of
 from pykruise.runtime.operator import Operator, Work
 
 __all__ = ["Settings", "main", "serve"]
 
 _log = logging.getLogger(__name__)
+
+CACHE_TIMEOUT_S: Final = 120.0
+"""Seconds until the log reports a cache that is not filled yet."""
 
 FLAGS: Final[Sequence[Flag]] = (
     make_text_flag(
@@ -175,8 +181,24 @@ async def serve(
         stop_on_signals(operator.stop)
         on_start(operator)
         host = urlsplit(connection.server).netloc
-        servers = _make_servers(operator, metered, settings, lease=name, host=host)
-        await run_beside_servers(operator.run(), servers)
+        oversight = Oversight(
+            operator.sources.by_resource, shared=_list_shared(work), timeout_s=CACHE_TIMEOUT_S
+        )
+        servers = _make_servers(operator, oversight, metered, settings, lease=name, host=host)
+        await run_beside_servers(_run_overseen(operator, oversight), servers)
+
+
+def _list_shared(work: Sequence[Work]) -> frozenset[Resource]:
+    """Return the resources that every controller reads."""
+    reads = [{views.resource for views in views_of(item.control, item.settings)} for item in work]
+    return frozenset(set.intersection(*reads)) if reads else frozenset()
+
+
+async def _run_overseen(operator: Operator, oversight: Oversight) -> None:
+    async with asyncio.TaskGroup() as tasks:
+        overseeing = tasks.create_task(oversight.run(), name="oversight")
+        await operator.run()
+        overseeing.cancel()
 
 
 def _own_namespace() -> str:
@@ -230,7 +252,13 @@ def _stamp(folder: Path) -> tuple[int, ...]:
 
 
 def _make_servers(
-    operator: Operator, metered: MeteredTransport, settings: Settings, *, lease: str, host: str
+    operator: Operator,
+    oversight: Oversight,
+    metered: MeteredTransport,
+    settings: Settings,
+    *,
+    lease: str,
+    host: str,
 ) -> list[PlainServer]:
     servers = []
     if settings.metrics_bind_address is not None:
@@ -242,7 +270,7 @@ def _make_servers(
         servers.append(PlainServer("metrics", settings.metrics_bind_address, paths))
     if settings.health_probe_bind_address is not None:
         checks = {
-            "caches-synced": lambda: _list_cache_problems(operator),
+            "caches-synced": oversight.list_problems,
             "shutdown": lambda: _end_of(operator),
         }
         answers = {
@@ -251,10 +279,6 @@ def _make_servers(
         }
         servers.append(PlainServer("probes", settings.health_probe_bind_address, answers))
     return servers
-
-
-def _list_cache_problems(operator: Operator) -> Sequence[str]:
-    return () if operator.sources.synced else ("not all caches are filled yet",)
 
 
 def _end_of(operator: Operator) -> Sequence[str]:

@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from pykruise.kinds import blank_status_of
+from pykruise.kinds import GROUPS, blank_status_of
 from pykruise.kinds import list_kinds as all_kinds
 from pykruise.kube.cache.cache import CacheStats
 from pykruise.kube.cache.definition_watch import Renewal, definitions_of
@@ -32,7 +32,7 @@ from pykruise.kube.control.queue import QueueStats
 from pykruise.kube.election.leases import LeaderElector
 from pykruise.kube.election.membership import Membership
 from pykruise.kube.ids import Key
-from pykruise.manager.cache_oversight import Oversight
+from pykruise.kube.program.cache_oversight import Oversight
 from pykruise.manager.components import ManagerComponent
 from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.insight import find_children_at_work
@@ -143,6 +143,9 @@ class Manager:
             self._sources.by_resource,
             shared=frozenset(views.resource for views in SHARED),
             timeout_s=settings.cache_sync_timeout_s,
+            converted=GROUPS,
+            install_crds="install it with: pykruise crds | kubectl apply --server-side -f -",
+            grant="apply the role that `pykruise install` prints",
         )
         self._definitions = definitions_of(self._operator.client, clock=clock, rng=rng)
         self._definitions.subscribe(

@@ -5,9 +5,9 @@ Cache.read_stats() ──every few seconds──▶ Oversight ──▶ one log 
 Caches retry automatically after every error. A missing CRD or a missing permission is no reason to exit. Such a
 problem is not logged at each try, but when it begins, when the timeout for it has passed, and when it ends.
 
-Objects that are stored in an older version can be listed only after an API server has called the conversion webhook. It
-reaches the webhook only through ready replicas. So a list of Kruise's kinds that the API server cannot convert must not
-make a replica unready: otherwise no replica would be ready after a restart of all replicas.
+Objects that are stored in an older version can be listed only after an API server has called the conversion webhook. If
+the program serves this webhook, the API server reaches it only through ready replicas. So a list that the API server
+cannot convert must not make a replica unready: otherwise no replica would be ready after a restart of all replicas.
 """
 
 import asyncio
@@ -17,16 +17,17 @@ from typing import Any, Literal, Never
 
 import msgspec
 
-from pykruise.kinds import GROUPS
 from pykruise.kube.cache.cache import Cache, CacheStats
 from pykruise.kube.resources import Resource
+
+__all__ = ["Oversight"]
 
 _log = logging.getLogger(__name__)
 
 EVERY_S = 5.0
 DEAD_WATCH_S = 300.0
-"""Seconds for which a watch may be disconnected while others are connected. After this time the manager
-is not ready.
+"""Seconds for which a watch may be disconnected while others are connected. After this time the program is not
+ready.
 """
 
 State = Literal["fine", "filling", "missing", "forbidden", "down"]
@@ -40,16 +41,29 @@ class _Seen(msgspec.Struct):
 
 
 class Oversight:
-    """Oversees `caches` while `run()` runs. `shared`: resources that every controller reads. A missing permission for
-    another resource affects only the controllers that read it. These controllers wait, but the manager is still ready.
+    """Oversees `caches` while `run()` runs.
+
+    `shared`: resources that every controller reads. A missing permission for another resource affects only the
+    controllers that read it. These controllers wait, but the program is still ready. `converted`: API groups whose
+    objects this program converts. `install_crds`, `grant`: what a person does when a CRD or a permission is missing.
     """
 
     def __init__(
-        self, caches: Mapping[Resource, Cache[Any]], *, shared: Collection[Resource], timeout_s: float
+        self,
+        caches: Mapping[Resource, Cache[Any]],
+        *,
+        shared: Collection[Resource],
+        timeout_s: float,
+        converted: Collection[str] = (),
+        install_crds: str = "install it",
+        grant: str = "add it to the role of this program's ServiceAccount",
     ) -> None:
         self._caches = caches
         self._shared = shared
         self._timeout_s = timeout_s
+        self._converted = converted
+        self._install_crds = install_crds
+        self._grant = grant
         self._seen: dict[Resource, _Seen] = {}
 
     async def run(self) -> Never:
@@ -59,7 +73,7 @@ class Oversight:
             await asyncio.sleep(EVERY_S)
 
     def list_problems(self) -> Sequence[str]:
-        """Problems that prevent the manager's work. A kind that is not installed is not such a problem."""
+        """Problems that prevent the program's work. A kind that is not installed is not such a problem."""
         problems: list[str] = []
         now = asyncio.get_running_loop().time()
         is_connected = any(cache.is_connected for cache in self._caches.values())
@@ -67,14 +81,14 @@ class Oversight:
             stats = cache.read_stats()
             state = _choose_state(stats)
             seen = self._seen.get(resource)
-            is_convertible = resource.group not in GROUPS or not stats.may_lack_conversion
+            is_convertible = resource.group not in self._converted or not stats.may_lack_conversion
             if state == "filling" or (not stats.synced and state == "down" and is_convertible):
                 problems.append(
                     f"the cache of {resource} is not filled yet:"
                     f" {stats.last_error or 'the first list has not finished'}"
                 )
             elif state == "forbidden" and not stats.synced and resource in self._shared:
-                problems.append(_describe_forbidden(resource))
+                problems.append(self._describe_forbidden(resource))
             elif state == "down" and is_connected and seen and now - seen.since >= DEAD_WATCH_S:
                 problems.append(f"the watch of {resource} has been down for {now - seen.since:.0f} s")
         return problems
@@ -93,7 +107,7 @@ class Oversight:
             if is_late and not seen.is_reported:
                 seen.is_reported = True
                 _log.error(
-                    "the cache of %s could not be filled within %g s (%s); the manager keeps trying",
+                    "the cache of %s could not be filled within %g s (%s); the program keeps trying",
                     resource,
                     self._timeout_s,
                     stats.last_error or "no response",
@@ -106,16 +120,20 @@ class Oversight:
             case "missing":
                 _log.warning(
                     "the cluster does not serve %s (%s): the controllers that read this kind start when the CRD"
-                    " exists; install it with: pykruise crds | kubectl apply --server-side -f -",
+                    " exists; %s",
                     resource.kind,
                     resource,
+                    self._install_crds,
                 )
             case "forbidden":
-                _log.error("%s", _describe_forbidden(resource))
+                _log.error("%s", self._describe_forbidden(resource))
             case "fine" if before in ("missing", "forbidden"):
                 _log.info("%s can be read now", resource)
             case _:
                 pass  # the caches log other states themselves
+
+    def _describe_forbidden(self, resource: Resource) -> str:
+        return f"this program cannot list and watch {resource}: its role lacks the permission; {self._grant}"
 
 
 def _choose_state(stats: CacheStats) -> State:
@@ -128,10 +146,3 @@ def _choose_state(stats: CacheStats) -> State:
             return "forbidden"
         case _:
             return "down"
-
-
-def _describe_forbidden(resource: Resource) -> str:
-    return (
-        f"this manager cannot list and watch {resource}: its role lacks the permission;"
-        " apply the role that `pykruise install` prints"
-    )
