@@ -50,10 +50,12 @@ def site(html: str = "<h1>Hello</h1>", **spec: Any) -> Object:
 
 
 @asynccontextmanager
-async def running(stage: Stage, name: str) -> AsyncIterator[None]:
-    """An example at work in the namespace of a scenario."""
+async def running(stage: Stage, name: str, *, has_status: bool = True) -> AsyncIterator[None]:
+    """An example at work in the namespace of a scenario. `has_status`: whether its CRD declares the subresource."""
     try:
         definition = yaml.safe_load((HERE / "crd.yaml").read_text())
+        if not has_status:
+            del definition["spec"]["versions"][0]["subresources"]
         await stage.client.create(CUSTOM_RESOURCE_DEFINITIONS, "", definition)
     except AlreadyExistsError:
         pass
@@ -163,6 +165,21 @@ async def test_a_child_of_another_owner_is_not_changed(stage: Stage) -> None:
         stored = await get(stage, CONFIG_MAPS, "hello-page")
         assert stored is not None
         assert stored["data"] == {"a": "b"}
+
+
+@pytest.mark.sandbox_only
+async def test_an_event_names_a_crd_without_the_status_subresource(stage: Stage) -> None:
+    async with running(stage, "page_operator", has_status=False):
+        await stage.client.create(SITES, stage.namespace, site())
+
+        async def list_messages() -> list[str]:
+            events = [decode(raw) for raw in (await stage.client.list(EVENTS, stage.namespace)).items]
+            return [event["message"] for event in events if event["reason"] == "FailedWrite"]
+
+        await stage.until(list_messages, what="an event names the reason")
+        (message,) = await list_messages()
+        assert "the CRD of Site does not declare the status subresource" in message
+        assert await get(stage, CONFIG_MAPS, "hello-page") is not None
 
 
 # ── as a program ─────────────────────────────────────────────────────────────

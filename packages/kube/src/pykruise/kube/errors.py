@@ -60,6 +60,7 @@ __all__ = [
     "KubeError",
     "MalformedAnswerError",
     "MethodNotAllowedError",
+    "NoSubresourceError",
     "NotFoundError",
     "RequestTimeoutError",
     "RequestTooLargeError",
@@ -203,6 +204,10 @@ class ForbiddenError(ApiError):
 
 class NotFoundError(ApiError):
     """404: the object, its namespace or the whole resource does not exist."""
+
+
+class NoSubresourceError(ApiError):
+    """404 for a subresource of an object that exists: its CRD does not declare the subresource."""
 
 
 class MethodNotAllowedError(ApiError):

@@ -84,9 +84,13 @@ class Failure(msgspec.Struct, frozen=True):
 
     @property
     def is_stale(self) -> bool:
-        """Whether the cluster had changed since the snapshot. Nothing is wrong then: plan again."""
-        stale = ConflictError | NotFoundError | AlreadyExistsError
-        return isinstance(self.error, stale) or _is_other_object(self.error)
+        """Whether the cluster had changed since the snapshot. Nothing is wrong then: plan again.
+
+        A creation that ends with 404 needs a namespace or a CRD that does not exist: that is an ordinary failure.
+        """
+        if isinstance(self.error, NotFoundError):
+            return not isinstance(self.step.action, Create)
+        return isinstance(self.error, ConflictError | AlreadyExistsError) or _is_other_object(self.error)
 
     @property
     def is_conflict(self) -> bool:

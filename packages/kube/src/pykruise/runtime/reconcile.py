@@ -14,7 +14,14 @@ from typing import Any, Never
 import msgspec
 
 from pykruise.kube.documents import Document
-from pykruise.kube.errors import ApiError, ConflictError, ErrorStatus
+from pykruise.kube.errors import (
+    ApiError,
+    ConflictError,
+    ErrorStatus,
+    KubeError,
+    NoSubresourceError,
+    NotFoundError,
+)
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import Resource
 from pykruise.kube.values.counts import format_count
@@ -491,14 +498,31 @@ class Reconciler:
             return _Report(due_in_s=wait_s)
         past.own_owed_since = None
         outcome = await self._executor_of(owner.key).execute(_plan_of_patch(patch))
-        past.is_status_refused = outcome.failure is not None and not outcome.failure.is_stale
+        failure = outcome.failure
+        if failure is not None and isinstance(failure.error, NotFoundError):
+            failure = await self._explain_not_found(owner, failure)
+        past.is_status_refused = failure is not None and not failure.is_stale
         again_s = None
-        if outcome.failure is None:
+        if failure is None:
             past.reported = max(past.reported, past.milestone)
             again_s = self._learn_unkept_fields(owner, patch, now=now)
             if self._reports_ready:
                 self._check_kstatus_kept(owner)
-        return _Report(due_in_s=again_s, failure=outcome.failure)
+        return _Report(due_in_s=again_s, failure=failure)
+
+    async def _explain_not_found(self, owner: ReconciledOwner, failure: Failure) -> Failure:
+        """Return the failure of a status write that ended with 404. If the owner exists, its error names the cause, and
+        an event reports it.
+        """
+        try:
+            exists = await self._executor_of(owner.key).is_there(owner.resource, owner.key, uid=owner.uid)
+        except KubeError:
+            return failure
+        if not exists:
+            return failure
+        failure = msgspec.structs.replace(failure, error=_build_no_status_error(owner))
+        self._tell(owner, _note_of(failure), 1)
+        return failure
 
     def _compute_patience_s(self, owner: ReconciledOwner, status: Document) -> float:
         """Seconds that the status may wait for another change to be written with it."""
@@ -664,6 +688,14 @@ def _build_stale_error(failure: Failure) -> ConflictError:
 
 def _build_conflict_error(message: str) -> ConflictError:
     return ConflictError(ErrorStatus(code=409, reason="Conflict", message=message))
+
+
+def _build_no_status_error(owner: ReconciledOwner) -> NoSubresourceError:
+    message = (
+        f"the CRD of {owner.resource.kind} does not declare the status subresource:"
+        " add `subresources: {status: {}}` to its version in spec.versions"
+    )
+    return NoSubresourceError(ErrorStatus(code=404, reason="NotFound", message=message))
 
 
 def _plan_of_patch(patch: Patch) -> Plan:
