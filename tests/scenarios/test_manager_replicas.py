@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from pykruise.kube.ids import Key
 from pykruise.kube.resources import EVENTS
 from pykruise.manager.manager import Manager
 from support.faults import Delay, FaultyTransport, Refuse, TimeOut, requests, workload_writes, writes
@@ -38,6 +39,65 @@ def nothing_lost_and_nothing_twice(seen: PodWatch) -> None:
     assert seen.most <= REPLICAS
     assert seen.fewest_available is not None
     assert seen.fewest_available >= REPLICAS - UNAVAILABLE
+
+
+def keeps_no_queue(manager: Manager) -> bool:
+    """Whether no queue of the manager has a key that waits or is delayed."""
+    return not any(queue.depth or queue.delayed for queue in manager.read_stats().queues.values())
+
+
+def reconciled_names(manager: Manager) -> set[str]:
+    """Names of the CloneSets that the manager reconciles from now on."""
+    controller = next(item for item in manager.controllers if item.name == "cloneset")
+    names, reconcile = set[str](), controller._reconcile
+
+    async def noted(key: Key) -> float | None:
+        names.add(key.name)
+        return await reconcile(key)
+
+    controller._reconcile = noted
+    return names
+
+
+async def is_gone(stage: Stage, name: str) -> bool:
+    return not await stage.exists(name)
+
+
+async def test_a_standby_keeps_no_queue_and_begins_with_all_objects_when_it_leads(stage: Stage) -> None:
+    # given a standby that has seen objects come, change and go
+    first, second = await two_managers(stage)
+    for name in ("web", "db", "gone"):
+        await stage.create(cloneset(name, replicas=2))
+        await stage.settled(name, replicas=2)
+    await stage.delete("gone")
+    await stage.until(lambda: is_gone(stage, "gone"))
+    assert keeps_no_queue(second)
+    names = reconciled_names(second)
+    # when it takes over, and one object changes while nobody leads
+    await stage.kill_manager(first)
+    await stage.scale("web", 3)
+    await stage.until(lambda: second.is_leading)
+    await stage.settled("web", replicas=3)
+    # then it reconciles all objects of its caches, and no deleted object
+    await stage.until(lambda: {"web", "db"} <= names)
+    assert "gone" not in names
+
+
+async def test_a_manager_that_loses_its_lease_empties_its_queues(stage: Stage) -> None:
+    # given a leader with a delayed key: writes of pods fail
+    faulty = FaultyTransport(stage.manager_transport())
+    first = await stage.start_manager(faulty, identity="first")
+    await stage.until(lambda: first.is_leading)
+    second = await stage.start_manager(identity="second")
+    faulty.on(workload_writes("/pods"), lambda _: Refuse())
+    await stage.create(cloneset(replicas=2))
+    await stage.until(lambda: not keeps_no_queue(first))
+    # when
+    faulty.on(requests(path="/leases"), lambda _: Refuse())
+    await stage.until(lambda: second.is_leading)
+    await stage.settled(replicas=2)
+    # then
+    assert keeps_no_queue(first)
 
 
 async def test_only_the_leader_reconciles_and_both_managers_are_synced(stage: Stage) -> None:

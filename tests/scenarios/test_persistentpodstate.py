@@ -156,6 +156,22 @@ async def test_annotations_of_pods_are_recorded(stage: Stage) -> None:
 
 
 @pytest.mark.node
+@pytest.mark.parametrize("members", [1, 2])
+async def test_a_state_that_was_requested_before_a_manager_works_is_created(
+    stage: Stage, members: int
+) -> None:
+    # given
+    doc = statefulset(replicas=1)
+    doc["metadata"]["annotations"] = AUTO
+    await stage.create(doc, resource=ADVANCED_STATEFUL_SETS)
+    # when managers start, of which one leads or which share the keys
+    for number in range(2):
+        await stage.start_manager(identity=f"manager-{number}", members=members)
+    # then
+    await stage.until(lambda: stage.exists("web", resource=PERSISTENT_POD_STATES))
+
+
+@pytest.mark.node
 async def test_a_stateful_set_requests_a_state_by_annotations_and_releases_it(stage: Stage) -> None:
     """persistentpodstate cases 40, 43, 44, 45 and 48"""
     sets = Sets(stage)

@@ -400,7 +400,7 @@ SLOTS: dict[str, tuple[Change, ...]] = {
         (shared_keys.SharedKeys, "slot_of", lambda _original: lambda keys, name, key: (id(keys) >> 4) % 16),
     ),
     "Slots: keys are not enqueued when a manager takes their slot": (
-        (shared_keys.SharedKind, "enqueue_all", lambda _original: _not_at_all),
+        (shared_keys.KindKeys, "enqueue_all", lambda _original: _not_at_all),
     ),
 }
 

@@ -335,6 +335,30 @@ async def test_a_closed_queue_returns_and_accepts_no_keys() -> None:
     assert (stats.depth, stats.in_flight, stats.delayed) == (0, 0, 0)
 
 
+async def test_a_cleared_queue_has_no_keys_but_accepts_new_ones() -> None:
+    # given keys that wait, are delayed, have failed, rest, and are in flight
+    queue: WorkQueue[str] = WorkQueue()
+    queue.add("in flight")
+    queue.add("rests")
+    assert [await queue.get(), await queue.get()] == ["in flight", "rests"]
+    queue.mark_done("rests", cost_s=5.0)
+    queue.add("in flight")
+    queue.add("waits")
+    queue.add_after("delayed", 1.0)
+    queue.add_rate_limited("failed")
+    # when
+    queue.clear()
+    queue.mark_done("in flight")
+    await asyncio.sleep(10.0)
+    # then
+    stats = queue.read_stats()
+    assert (stats.depth, stats.delayed, stats.in_flight) == (0, 0, 0)
+    assert queue.count_failures("failed") == 0
+    # and
+    queue.add("new")
+    assert await queue.get() == "new"
+
+
 async def test_done_is_for_keys_in_flight() -> None:
     queue: WorkQueue[str] = WorkQueue()
     with pytest.raises(KeyError):

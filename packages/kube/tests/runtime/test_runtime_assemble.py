@@ -8,10 +8,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import msgspec
 import pytest
 
 from pykruise.kube.cache.cache import Change
+from pykruise.kube.cache.delivery import SLICE
 from pykruise.kube.client.client import Client
+from pykruise.kube.control.queue import WorkQueue
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS, PODS
 from pykruise.manager.manager import Manager
@@ -19,10 +22,22 @@ from pykruise.plans.kind import Kind
 from pykruise.plans.views import CLAIM_VIEWS, POD_VIEWS, ClaimView
 from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.control import Control, is_same_object
+from pykruise.runtime.objects import control_of
 from pykruise.runtime.plan import Plan
-from pykruise.runtime.read import Around, Read
+from pykruise.runtime.read import Around, Memories, Read
+from pykruise.runtime.shared_keys import KindKeys, LedKeys
 from pykruise.runtime.wakes import Wake, wake_itself
 from support.sandbox import Place, small_cluster
+
+
+class MirrorOf:
+    """Objects that a manager has read."""
+
+    def __init__(self, objects: list[ClaimView]) -> None:
+        self._objects = objects
+
+    def values(self) -> list[ClaimView]:
+        return self._objects
 
 
 class Noticed:
@@ -78,6 +93,42 @@ async def test_memory_of_a_deleted_object_is_freed_although_its_deletion_enqueue
         # then
         gc.collect()
         assert remembered[-1]() is None
+
+
+async def test_events_enqueue_keys_while_all_keys_are_enqueued_for_a_new_leader() -> None:
+    # given more objects than are enqueued in one step
+    objects = [
+        ClaimView(namespace="default", name=f"data-{number}", uid="u", resource_version=1)
+        for number in range(2 * SLICE)
+    ]
+    mirror: Any = MirrorOf(objects)
+    queue, led = WorkQueue[Key](), LedKeys()
+    control = msgspec.structs.replace(
+        control_of(PERSISTENT_VOLUME_CLAIMS, lambda _: Plan()), objects=CLAIM_VIEWS
+    )
+    kind = KindKeys(
+        control,
+        wakes=lambda: (wake_itself(CLAIM_VIEWS),),
+        mirror_of=lambda _: mirror,
+        around=Around({}, settings=None, memories=Memories(), is_making=lambda *_: False, now=lambda: 0.0),
+        queue=queue,
+        known=tuple,
+        forget=lambda _: None,
+    )
+    led.add("claims", kind)
+    assert not led.is_open("claims")
+    # when
+    opening = asyncio.create_task(led.open("claims"))
+    await asyncio.sleep(0)
+    # then
+    assert queue.read_stats().depth < len(objects)
+    assert led.is_open("claims")
+    await opening
+    assert queue.read_stats().depth == len(objects)
+    # and
+    led.close()
+    assert not led.is_open("claims")
+    assert queue.read_stats().depth == 0
 
 
 @pytest.mark.parametrize(

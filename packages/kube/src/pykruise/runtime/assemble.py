@@ -27,7 +27,7 @@ from pykruise.runtime.plan import Note
 from pykruise.runtime.read import Around, Memories, Read
 from pykruise.runtime.reconcile import ReconciledOwner, Reconciler, RecordEvent
 from pykruise.runtime.rollouts import ChildrenOf, RolloutMeter
-from pykruise.runtime.shared_keys import SharedKeys, SharedKind
+from pykruise.runtime.shared_keys import KindKeys, LedKeys, SharedKeys
 from pykruise.runtime.sources import Sources
 from pykruise.runtime.status import PER_SECOND
 from pykruise.runtime.views import Views
@@ -69,9 +69,12 @@ class KindContext:
         tuning: Tuning = Tuning(),  # noqa: B008 - frozen
         reports_ready: bool = True,
         shared: SharedKeys | None = None,
+        led: LedKeys | None = None,
     ) -> None:
         self.shared = shared
         """The keys of this manager, where several managers share the keys. None: all keys."""
+        self.led = led
+        """The keys of this manager, where it works only while it leads. None: it works also without an election."""
         self.client = client
         self.sources = sources
         self.executor = executor
@@ -172,8 +175,14 @@ def build_controller(
         is_making=context.executor.is_making,
         now=context.clock,
     )
-    shared = context.shared
-    is_ours = partial(shared.is_open, control.name) if shared is not None else None
+    shared, led = context.shared, context.led
+    handler_of = partial(
+        _enqueue_handler,
+        around=around,
+        queue=queue,
+        is_ours=partial(shared.is_open, control.name) if shared is not None else None,
+        is_open=partial(led.is_open, control.name) if led is not None else None,
+    )
     further = None
     if control.further is not None:
         further = FurtherKinds(
@@ -184,13 +193,13 @@ def build_controller(
             rng=context.rng,
             namespace=control.further.namespace(settings),
             mirrors=caches,
-            on_events=lambda wake: _enqueue_handler(wake, around, queue, is_ours),
+            on_events=handler_of,
         )
         context.further.append(further)
     wakes = control.wakes(settings)
     while_there = list[Handler]()
     for wake in wakes:
-        cache, on_change = caches[wake.on], _enqueue_handler(wake, around, queue, is_ours)
+        cache, on_change = caches[wake.on], handler_of(wake)
         if control.wakes_always(wake):
             cache.subscribe(on_change)
         else:
@@ -234,17 +243,19 @@ def build_controller(
             reconciler.forget(change.key)
 
     caches[control.objects].subscribe(forget_gone)
-    if shared is None:
-        return context.make_controller(control.name, reconciler, queue=queue)
-    kind = SharedKind(
+    kind = KindKeys(
         control,
-        wakes=wakes,
-        mirror_of=caches.__getitem__,
+        wakes=lambda: (*wakes, *(further.list_wakes() if further is not None else ())),
+        mirror_of=caches.get,
         around=around,
         queue=queue,
         known=memories.keys,
         forget=reconciler.forget,
     )
+    if led is not None:
+        led.add(control.name, kind)
+    if shared is None:
+        return context.make_controller(control.name, reconciler, queue=queue)
     shared.add(control.name, kind)
     return context.make_controller(control.name, shared.guard_turn(control.name, reconciler), queue=queue)
 
@@ -271,9 +282,16 @@ def _subscribe(handlers: Sequence[Handler], *, objects: Cache[Any]) -> None:
 
 
 def _enqueue_handler(
-    wake: Wake, around: Around[Any], queue: WorkQueue[Key], is_ours: Callable[[Key], bool] | None
+    wake: Wake,
+    *,
+    around: Around[Any],
+    queue: WorkQueue[Key],
+    is_ours: Callable[[Key], bool] | None,
+    is_open: Callable[[], bool] | None,
 ) -> Callable[[Change[Any]], None]:
-    """Return the handler that enqueues the keys of a wake. `is_ours`: selects the keys of this manager; None: all."""
+    """Return the handler that enqueues the keys of a wake. `is_ours`: selects the keys of this manager; None: all.
+    `is_open`: whether events enqueue keys now; None: always.
+    """
     keys_of = wake.keys
     if is_ours is not None:
         all_of, is_wanted = keys_of, is_ours
@@ -284,6 +302,8 @@ def _enqueue_handler(
                     yield key
 
     def on_change(change: Change[Any]) -> None:
+        if is_open is not None and not is_open():
+            return
         for key in keys_of(change, around):
             if isinstance(key, Later):
                 queue.add_after(key.key, key.seconds)

@@ -106,6 +106,10 @@ class FurtherKinds:
         self._configuration.subscribe(lambda _change: self._is_changed.set())
         self.by_kind: dict[GroupKind, Views[Any]] = {}
 
+    def list_wakes(self) -> Sequence[Wake]:
+        """Return the wakes for events of the resources that are read now."""
+        return [self._reads.wake(views) for views in self.by_kind.values()]
+
     async def run(self) -> None:
         """Follow the list until cancelled."""
         async with asyncio.TaskGroup() as tasks:

@@ -10,8 +10,9 @@ A killed process loses nothing either: everything is planned again from the stor
 
 With an elector, several operators share a cluster: all have full caches, and one runs controllers. An operator that
 could not work is no candidate for election. A new leader works once its caches show the writes of the previous one
-(takeover.py). A leader that loses its Lease cannot write from that moment (leases.py). It ends its controllers,
-forgets its memories of objects, and becomes a candidate again.
+(takeover.py), and begins with all objects of its caches. A leader that loses its Lease cannot write from that moment
+(leases.py). It ends its controllers, empties their queues, forgets its memories of objects, and becomes a candidate
+again. An operator that does not lead has empty queues (shared_keys.py).
 
 With a membership, several operators work at the same time (membership.py): all run their controllers, each on the
 keys of the slots that it holds (shared_keys.py).
@@ -42,7 +43,7 @@ from pykruise.runtime.assemble import KindContext, Tuning, build_controller, vie
 from pykruise.runtime.control import Control
 from pykruise.runtime.execute import Executor
 from pykruise.runtime.rollouts import ChildrenOf, RolloutMeter
-from pykruise.runtime.shared_keys import Share, SharedKeys
+from pykruise.runtime.shared_keys import LedKeys, Share, SharedKeys
 from pykruise.runtime.sources import Sources
 from pykruise.runtime.tracing import NO_SPANS, Span
 from pykruise.runtime.views import Views
@@ -176,6 +177,7 @@ class Operator:
             if membership is not None
             else None
         )
+        self._led_keys = LedKeys() if elector is not None and membership is None else None
         self._context = KindContext(
             client=client,
             sources=self.sources,
@@ -187,6 +189,7 @@ class Operator:
             tuning=tuning,
             reports_ready=reports_ready,
             shared=self.shared_keys,
+            led=self._led_keys,
         )
         self._running = tuple(self._build(item) for item in work)
         self._hand_over: HandOver | None = None
@@ -261,6 +264,8 @@ class Operator:
             stops = (running.controller.stop(grace_s=self._stop_grace_s) for running in self._running)
             have_ended = all(await asyncio.gather(*stops))
             await self._release_leases(have_ended=have_ended)
+            if self._led_keys is not None:
+                self._led_keys.close()
             await self._write_last_events(within_s=min(MOST_EVENTS_S, latest - now()))
             for task in (terms, *background):
                 task.cancel()
@@ -292,7 +297,9 @@ class Operator:
                 return
             except* LeaseLostError as lost:
                 _log.error("this program is no longer the leader: %s", lost.exceptions[0])
-            # Others write meanwhile, so no decision may use memories of objects. Queues keep their due keys.
+            # Others write meanwhile, so no decision may use memories of objects.
+            if self._led_keys is not None:
+                self._led_keys.close()
             for memories in self._context.memories:
                 memories.clear()
             self._context.brake.clear()
@@ -353,6 +360,10 @@ class Operator:
             await hand_over.wait(self.sources.find_cache(views) for views in running.reads)
         self._on_work()
         _log.info("%s: caches are synced, the controller starts", running.name)
-        for key in running.at_start:
-            running.controller.queue.add(key)
-        await running.controller.run()
+        if self._led_keys is not None:
+            await self._led_keys.open(running.name)
+        else:
+            for key in running.at_start:
+                running.controller.queue.add(key)
+        if not self.is_stopping:
+            await running.controller.run()

@@ -1,11 +1,16 @@
-"""Selection of the keys that this manager reconciles when several managers share them: the keys of the slots that it
-holds.
+"""Selection of the keys that this manager reconciles if several managers run: all keys while it leads or, if managers
+share the keys, the keys of the slots that it holds. It enqueues no other keys.
 
+With a leader:
+LedKeys.open(kind) ──▶ all its keys are enqueued, and from now on the keys of events    LedKeys.close() ──▶ none
+
+With shared keys:
 HeldSlot (election/membership.py) ──▶ SharedKeys.take() ──▶ Share ──open(kind)──▶ its keys are enqueued
 wake, queue ──key──▶ is_open()? ──▶ reconcile, which writes with the slot's own executor      else: dropped
 
-A dropped key is not lost: the manager that takes its slot enqueues all keys of the slot. When a share closes, running
-reconciles may finish. Reconciles that do not finish are cancelled, and the results of their writes are then unknown.
+A dropped key is not lost: a manager that begins to lead enqueues all keys, and a manager that takes a slot enqueues all
+keys of the slot. When a share closes, running reconciles may finish. Reconciles that do not finish are cancelled, and
+the results of their writes are then unknown.
 """
 
 import asyncio
@@ -25,7 +30,7 @@ from pykruise.runtime.execute import Executor
 from pykruise.runtime.read import Around, Mirror
 from pykruise.runtime.wakes import Later, Wake
 
-__all__ = ["Share", "SharedKeys", "SharedKind"]
+__all__ = ["KindKeys", "LedKeys", "Share", "SharedKeys"]
 
 _log = logging.getLogger(__name__)
 
@@ -87,9 +92,10 @@ class Share:
             end_now(scope)
 
 
-class SharedKind:
-    """Parts of a controller that are needed to open a share.
+class KindKeys:
+    """Parts of a controller that are needed to enqueue all its keys.
 
+    `wakes` returns the current wakes, and `mirror_of` the objects of their events; None: they are no longer read.
     `known`: keys with memories; `forget` deletes the memories of a key.
     """
 
@@ -97,8 +103,8 @@ class SharedKind:
         self,
         control: Control,
         *,
-        wakes: Sequence[Wake],
-        mirror_of: Callable[[Any], Mirror[Any]],
+        wakes: Callable[[], Sequence[Wake]],
+        mirror_of: Callable[[Any], Mirror[Any] | None],
         around: Around[Any],
         queue: WorkQueue[Key],
         known: Callable[[], Iterable[Key]],
@@ -120,24 +126,60 @@ class SharedKind:
     async def enqueue_all(self, is_mine: Callable[[Key], bool]) -> None:
         """Enqueue all existing keys among these, as if each object had just appeared.
 
-        Wakes for which `Control.wakes_always` is false enqueue existing objects only: they would add no other keys, so
-        they are skipped.
+        Wakes for which `Control.wakes_always` is false enqueue existing objects only. They are skipped if a wake for
+        events of these objects exists, because they would add no other keys.
         """
         for first in filter(is_mine, self._control.at_start):
             self._queue.add(first)
+        wakes = self._wakes()
+        has_own_wake = any(wake.on is self._control.objects for wake in wakes)
         count = 0
-        for wake in self._wakes:
-            if not self._control.wakes_always(wake):
+        for wake in wakes:
+            mirror = self._mirror_of(wake.on)
+            if mirror is None or (has_own_wake and not self._control.wakes_always(wake)):
                 continue
-            for view in self._mirror_of(wake.on).values():
+            for view in mirror.values():
                 count += 1
                 if count % SLICE == 0:
                     await asyncio.sleep(0)
-                change = Change(Key(view.namespace, view.name), view, view)
+                change = Change(Key(view.namespace, view.name), None, view)
                 for key in wake.keys(change, self._around):
                     plain = key.key if isinstance(key, Later) else key
                     if is_mine(plain):
                         self._queue.add(plain)
+
+    def clear(self) -> None:
+        """Empty the queue."""
+        self._queue.clear()
+
+
+class LedKeys:
+    """The keys of an operator that works only while it leads."""
+
+    def __init__(self) -> None:
+        self._kinds: dict[str, KindKeys] = {}
+        self._open: set[str] = set()
+
+    def add(self, name: str, kind: KindKeys) -> None:
+        """Register a controller."""
+        self._kinds[name] = kind
+
+    def is_open(self, name: str) -> bool:
+        """Whether events enqueue keys of this controller."""
+        return name in self._open
+
+    async def open(self, name: str) -> None:
+        """Enqueue all keys of a controller, because this operator leads. From the beginning of this call, events
+        enqueue keys too, so that no change is lost.
+        """
+        self._open.add(name)
+        await self._kinds[name].enqueue_all(lambda _: True)
+
+    def close(self) -> None:
+        """Empty all queues, because this operator no longer leads. Events enqueue no more keys."""
+        self._open.clear()
+        for kind in self._kinds.values():
+            kind.clear()
 
 
 class SharedKeys:
@@ -146,10 +188,10 @@ class SharedKeys:
     def __init__(self, *, keying: Keying, executor_over: Callable[[Fence], Executor]) -> None:
         self._keying = keying
         self._executor_over = executor_over
-        self._kinds: dict[str, SharedKind] = {}
+        self._kinds: dict[str, KindKeys] = {}
         self._shares: dict[int, Share] = {}
 
-    def add(self, name: str, kind: SharedKind) -> None:
+    def add(self, name: str, kind: KindKeys) -> None:
         """Register a controller that works on shared keys."""
         self._kinds[name] = kind
 

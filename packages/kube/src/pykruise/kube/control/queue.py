@@ -227,9 +227,16 @@ class WorkQueue(Generic[K]):
         if again is not None and not self._is_closed:
             self._enqueue(key, force=again, now=_now())
 
-    def close(self) -> None:
-        """Hand out no more keys and forget the waiting ones; work in flight may still call `mark_done`."""
-        self._is_closed = True
+    def clear(self) -> None:
+        """Forget all keys that wait or are delayed, all failures and all rests. Keys in flight are not enqueued again
+        for earlier adds.
+        """
+        self._forget_waiting()
+        self._rest_until.clear()
+        self._troubles.clear()
+        self._in_flight = dict.fromkeys(self._in_flight)
+
+    def _forget_waiting(self) -> None:
         self._waiting.clear()
         self._waiting_since.clear()
         self._due.clear()
@@ -237,6 +244,11 @@ class WorkQueue(Generic[K]):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+    def close(self) -> None:
+        """Hand out no more keys and forget the waiting ones; work in flight may still call `mark_done`."""
+        self._is_closed = True
+        self._forget_waiting()
         while self._getters:
             self._wake_getter()
 
