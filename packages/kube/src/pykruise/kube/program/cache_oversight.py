@@ -67,7 +67,7 @@ class Oversight:
         self._seen: dict[Resource, _Seen] = {}
 
     async def run(self) -> Never:
-        """Check the caches regularly until cancelled."""
+        """Check the caches regularly until cancelled; never returns."""
         while True:
             self._check_caches(asyncio.get_running_loop().time())
             await asyncio.sleep(EVERY_S)
