@@ -19,6 +19,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
+from pykruise.kube.client.client import Client
 from pykruise.kube.clock import read_system_clock
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import AlreadyExistsError, NotFoundError
@@ -29,6 +30,7 @@ from pykruise.runtime.operator import Operator
 from pykruise.sandbox.certificates import issue
 from pykruise.testing.http import HttpSandbox
 from support.programs import EXAMPLES, load_program
+from support.rbac import Authorizer, AuthorizingTransport
 from support.scenario import Object, Stage
 
 HERE: Final = EXAMPLES / "operator"
@@ -50,8 +52,12 @@ def site(html: str = "<h1>Hello</h1>", **spec: Any) -> Object:
 
 
 @asynccontextmanager
-async def running(stage: Stage, name: str, *, has_status: bool = True) -> AsyncIterator[None]:
-    """An example at work in the namespace of a scenario. `has_status`: whether its CRD declares the subresource."""
+async def running(
+    stage: Stage, name: str, *, has_status: bool = True, client: Client | None = None
+) -> AsyncIterator[None]:
+    """An example at work in the namespace of a scenario. `has_status`: whether its CRD declares the subresource.
+    `client`: of the operator.
+    """
     try:
         definition = yaml.safe_load((HERE / "crd.yaml").read_text())
         if not has_status:
@@ -61,7 +67,9 @@ async def running(stage: Stage, name: str, *, has_status: bool = True) -> AsyncI
         pass
     await stage.until(lambda: is_served(stage), what="the API server serves Sites")
     work = load_program(HERE / f"{name}.py").WORK
-    operator = Operator(stage.client, [work], namespace=stage.namespace, clock=stage.clock, rng=stage.rng)
+    operator = Operator(
+        client or stage.client, [work], namespace=stage.namespace, clock=stage.clock, rng=stage.rng
+    )
     task = asyncio.create_task(operator.run())
     try:
         yield
@@ -165,6 +173,30 @@ async def test_a_child_of_another_owner_is_not_changed(stage: Stage) -> None:
         stored = await get(stage, CONFIG_MAPS, "hello-page")
         assert stored is not None
         assert stored["data"] == {"a": "b"}
+
+
+async def test_the_role_of_the_example_has_the_permissions_that_the_operator_needs(stage: Stage) -> None:
+    roles = [*yaml.safe_load_all((HERE / "rbac.yaml").read_text())]
+    transport = AuthorizingTransport(stage.client.transport, Authorizer(roles))
+    async with running(stage, "page_operator", client=stage.client.replace_transport(transport)):
+        await stage.client.create(SITES, stage.namespace, site())
+        await until_site(stage, lambda doc: "status" in doc, "the status is written")
+        await stage.client.delete(CONFIG_MAPS, stage.namespace, "hello-page")
+        await stage.until(lambda: is_page_there(stage), what="the child is created again")
+        changed = {"spec": {"html": "Bye"}}
+        await stage.client.patch(SITES, stage.namespace, "hello", changed, patch_type=PatchType.MERGE)
+        await until_site(stage, lambda doc: doc["status"]["observedGeneration"] == 2, "the child is changed")
+        await stage.client.delete(SITES, stage.namespace, "hello")
+        await stage.until(lambda: is_site_gone(stage), what="the finalizer is removed")
+    assert transport.refused == []
+
+
+async def is_page_there(stage: Stage) -> bool:
+    return await get(stage, CONFIG_MAPS, "hello-page") is not None
+
+
+async def is_site_gone(stage: Stage) -> bool:
+    return await get(stage, SITES, "hello") is None
 
 
 @pytest.mark.sandbox_only

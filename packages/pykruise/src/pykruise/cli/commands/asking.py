@@ -286,7 +286,8 @@ def mcp(namespace: str | None, kubeconfig: Path | None, context: str | None) -> 
 
     if find_spec("mcp") is None:
         raise report_failure(
-            "mcp needs the SDK of the Model Context Protocol: pip install 'pykruise[mcp,sandbox]'"
+            "mcp needs the SDK of the Model Context Protocol: pip install './packages/pykruise[mcp]' in a checkout, or"
+            " pip install 'pykruise[mcp,sandbox]' once a version is published"
         )
     from pykruise.cli.assistant.server import serve_stdio
     from pykruise.cli.assistant.tools import ToolSession
