@@ -374,7 +374,7 @@ class Store(Generic[T]):
     def advance(self, version: int) -> None:
         """Set the position: the watch has shown everything up to `version`."""
         self.position = self.changed = version
-        self._measure_lag()
+        self._end_measurement()
         order = self._pending_order
         while order and order[0][0] <= version:
             written, key = heapq.heappop(order)
@@ -382,8 +382,8 @@ class Store(Generic[T]):
                 del self._pending[key]
                 self._end_unconfirmed(key, written)
 
-    def _measure_lag(self) -> None:
-        """End the measurement when the position has reached its write."""
+    def _end_measurement(self) -> None:
+        """End the measurement of the lag if the position has reached its write."""
         if self._measured is not None and self._measured[0] <= self.position:
             now = self._now()
             self._lag = (now - self._measured[1], now)
@@ -465,7 +465,7 @@ class Store(Generic[T]):
         if self._sets != sets or not self.position:
             self.changed = max(self.changed, version)
         self.position = max(self.position, version)
-        self._measure_lag()
+        self._end_measurement()
         self.distrust = ""
 
     def reset(self) -> None:
