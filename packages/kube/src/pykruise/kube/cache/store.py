@@ -243,6 +243,8 @@ class Store(Generic[T]):
         """Seconds that the watch takes to show a write of this program, as measured in the last two minutes, or longer
         if the measured write is not shown yet; 0: not measured.
         """
+        if self._measured is None and self._lag is None:
+            return 0.0  # stats are also read before an event loop with a clock runs
         now = self._now()
         waited_s = now - self._measured[1] if self._measured is not None else 0.0
         if self._lag is None or now - self._lag[1] >= _LAG_S:
