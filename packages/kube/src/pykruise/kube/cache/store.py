@@ -244,7 +244,7 @@ class Store(Generic[T]):
         if the measured write is not shown yet; 0: not measured.
         """
         if self._measured is None and self._lag is None:
-            return 0.0  # stats are also read before an event loop with a clock runs
+            return 0.0  # stats can be read without an event loop, but not its clock
         now = self._now()
         waited_s = now - self._measured[1] if self._measured is not None else 0.0
         if self._lag is None or now - self._lag[1] >= _LAG_S:
