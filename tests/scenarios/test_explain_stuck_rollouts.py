@@ -1,5 +1,6 @@
 """`pykruise explain` names the true cause of rollouts that are stuck, each staged on a cluster."""
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -200,12 +201,18 @@ async def scaling_is_limited(stage: Stage) -> None:
 
 async def the_deadline_is_exceeded(stage: Stage) -> None:
     await rolled_out(stage, cloneset(progressDeadlineSeconds=3), never_ready=True)
+    await stage.until(partial(_is_overdue, stage))
 
-    async def is_exceeded() -> bool:
-        conditions = (await stage.status()).get("conditions") or ()
-        return any(condition.get("reason") == "ProgressDeadlineExceeded" for condition in conditions)
 
-    await stage.until(is_exceeded)
+async def _is_overdue(stage: Stage) -> bool:
+    conditions = (await stage.status()).get("conditions") or ()
+    return any(condition.get("reason") == "ProgressDeadlineExceeded" for condition in conditions)
+
+
+async def the_deadline_is_exceeded_on_delete(stage: Stage) -> None:
+    on_delete = cloneset(progressDeadlineSeconds=3, updateStrategy={"type": "OnDelete"})
+    await rolled_out(stage, on_delete)
+    await stage.until(partial(_is_overdue, stage))
 
 
 # ── hooks ────────────────────────────────────────────────────────────────────
@@ -328,6 +335,7 @@ CASES = (
     Stuck(in_place_only_cannot, "NotInPlace", "env", ways=2),
     Stuck(scaling_is_limited, "Starting", "creating 0 of 2 missing pods now", ways=0),
     Stuck(the_deadline_is_exceeded, "NotReady", "no progress within progressDeadlineSeconds", ways=2),
+    Stuck(the_deadline_is_exceeded_on_delete, "OnDelete", "delete the pods", "done", ways=2),
     Stuck(the_deletion_hook_is_not_released, "PreDeleteHook", "waits until the preDelete hook is removed"),
     Stuck(
         the_update_hook_is_not_released,

@@ -30,7 +30,7 @@ ALLOWED: Final[Mapping[str, str]] = {
     "commands/running.py: run": "writes the log",
     "commands/running.py: say": _ESCAPES,
     "kubectl/delegate.py: to_kubectl": _OWN,
-    "kubectl/describing.py: _describe_rollout": _ESCAPES,
+    "kubectl/describing.py: _say_rollout": _ESCAPES,
     "kubectl/drawing.py: draw": _ESCAPES,
     "kubectl/entry.py: _run_guarded": _OWN,
     "kubectl/entry.py: read_surroundings": _OWN,

@@ -243,6 +243,8 @@ class Store(Generic[T]):
         """Seconds that the watch takes to show a write of this program, as measured in the last two minutes, or longer
         if the measured write is not shown yet; 0: not measured.
         """
+        if self._measured is None and self._lag is None:
+            return 0.0  # stats can be read without an event loop, but not its clock
         now = self._now()
         waited_s = now - self._measured[1] if self._measured is not None else 0.0
         if self._lag is None or now - self._lag[1] >= _LAG_S:
@@ -374,7 +376,7 @@ class Store(Generic[T]):
     def advance(self, version: int) -> None:
         """Set the position: the watch has shown everything up to `version`."""
         self.position = self.changed = version
-        self._measure_lag()
+        self._end_measurement()
         order = self._pending_order
         while order and order[0][0] <= version:
             written, key = heapq.heappop(order)
@@ -382,8 +384,8 @@ class Store(Generic[T]):
                 del self._pending[key]
                 self._end_unconfirmed(key, written)
 
-    def _measure_lag(self) -> None:
-        """End the measurement when the position has reached its write."""
+    def _end_measurement(self) -> None:
+        """End the measurement of the lag if the position has reached its write."""
         if self._measured is not None and self._measured[0] <= self.position:
             now = self._now()
             self._lag = (now - self._measured[1], now)
@@ -465,7 +467,7 @@ class Store(Generic[T]):
         if self._sets != sets or not self.position:
             self.changed = max(self.changed, version)
         self.position = max(self.position, version)
-        self._measure_lag()
+        self._end_measurement()
         self.distrust = ""
 
     def reset(self) -> None:

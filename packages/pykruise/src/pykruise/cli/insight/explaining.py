@@ -70,6 +70,7 @@ from pykruise.pods.reasons import (
     remedy_of,
 )
 from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.workload.kstatus import find_overdue
 from pykruise.pods.workload.selector_guard import SELECTOR_MISMATCH
 from pykruise.pods.workload.waiting import WAITING
 from pykruise.runtime.kstatus import RECONCILING
@@ -381,6 +382,13 @@ def _waits_of_object(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> Ite
         yield Wait(code=plan.waiting.code, words=plan.waiting.message, remedy=remedy_of(plan.waiting))
     namespace = meta.get("namespace", "")
     yield from _waits_of_conditions(status, namespace)
+    if (overdue := find_overdue(status, plan.waiting)) is not None:
+        yield Wait(
+            code=Code.DEADLINE,
+            words=f"no progress within progressDeadlineSeconds: {overdue.get('message') or ''}",
+            since=overdue.get("lastUpdateTime") or overdue.get("lastTransitionTime") or "",
+            remedy=CODES[Code.DEADLINE].helps,
+        )
     yield from _list_failed_writes(sight.document.get("status") or {}, plan, status, namespace)
     for note in plan.notes:
         if note.reason == "ScaleUpLimited" and not is_zero:
@@ -461,10 +469,6 @@ def _waits_of_conditions(status: Mapping[str, Any], namespace: str) -> Iterator[
             remedy = CODES[Code.OTHER_OWNERS].helps
             words = f"{_SELECTOR_OVERLAP}: {cut_remedy(message, remedy)}"
             yield Wait(code=Code.OTHER_OWNERS, words=words, since=since, remedy=remedy)
-        elif reason == "ProgressDeadlineExceeded":
-            words = f"no progress within progressDeadlineSeconds: {message}"
-            since = condition.get("lastUpdateTime") or since
-            yield Wait(code=Code.DEADLINE, words=words, since=since, remedy=CODES[Code.DEADLINE].helps)
 
 
 def _list_failed_writes(

@@ -61,9 +61,7 @@ def standing_of(status: Document, waiting: Reason | None) -> Standing:
         return Standing(is_ready=True, is_held=True, reason=waiting.code, message=message)
     if waiting.code in STALLING:
         return Standing(is_ready=False, is_stalled=True, reason=waiting.code, message=message)
-    overdue = next(
-        (condition for condition in status.get("conditions") or () if _is_overdue(condition)), None
-    )
+    overdue = find_overdue(status, waiting)
     if overdue is not None:
         said = f"{overdue.get('message', '')}; {message}"
         return Standing(is_ready=False, is_stalled=True, reason=DEADLINE_EXCEEDED, message=said)
@@ -76,6 +74,15 @@ def standing_of(status: Document, waiting: Reason | None) -> Standing:
         reason = failed.get("reason") or str(failed.get("type") or "")
         return Standing(is_ready=False, reason=reason, message=failed.get("message", ""))
     return Standing(is_ready=False, reason=waiting.code, message=message)
+
+
+def find_overdue(status: Mapping[str, Any], waiting: Reason | None) -> Mapping[str, Any] | None:
+    """Return the condition that reports that progressDeadlineSeconds have passed. None if there is none, or if the
+    object waits because its spec requests it: with OnDelete, pods of an older template wait for a person.
+    """
+    if waiting is not None and waiting.code in AT_REST:
+        return None
+    return next((condition for condition in status.get("conditions") or () if _is_overdue(condition)), None)
 
 
 def _is_overdue(condition: Mapping[str, Any]) -> bool:
