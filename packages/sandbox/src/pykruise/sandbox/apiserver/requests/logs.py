@@ -302,9 +302,10 @@ def _find_log(pod: Document, name: str, call: Call) -> _Log:
     kubelet's `validateContainerLogStatus`.
     """
     status = _find_container_status(pod, name)
-    state, last = status.get("state") or {}, (status.get("lastState") or {}).get("terminated")
+    state = status.get("state") or {}
+    last: Mapping[str, Any] = (status.get("lastState") or {}).get("terminated") or {}
     every_s = _read_interval_s(pod)
-    current = state.get("running") or state.get("terminated")
+    current: Mapping[str, Any] = state.get("running") or state.get("terminated") or {}
     if parse_flag(call.query, "previous"):
         if not last:
             raise make_bad_request(f'previous terminated container "{name}" in pod "{call.name}" not found')
