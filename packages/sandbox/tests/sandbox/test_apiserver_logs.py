@@ -65,16 +65,38 @@ async def test_only_what_was_written_since_then_is_returned() -> None:
     assert (await api.get(f"{PODS}/a/log", sinceTime="yesterday")).status == 400
 
 
-async def test_a_container_that_waits_or_never_ended_before_has_no_log() -> None:
+@pytest.mark.parametrize(
+    ("reason", "shown"),
+    [
+        ("ErrImagePull", "image can't be pulled"),
+        ("ImagePullBackOff", "trying and failing to pull image"),
+        ("CreateContainerConfigError", "CreateContainerConfigError"),
+    ],
+)
+async def test_a_container_that_has_never_run_has_no_log(reason: str, shown: str) -> None:
     # given
-    api = await with_pod({"waiting": {"reason": "ImagePullBackOff"}})
-    # then
+    api = await with_pod({"waiting": {"reason": reason}})
+    # when
     reply = await api.get(f"{PODS}/a/log")
-    assert (reply.status, reply.message) == (
-        400,
-        'container "main" in pod "a" is waiting to start: ImagePullBackOff',
-    )
+    # then
+    assert reply.status == 400
+    assert reply.message == f'container "main" in pod "a" is waiting to start: {shown}'
     assert 'previous terminated container "main"' in (await api.get(f"{PODS}/a/log", previous="1")).message
+
+
+@pytest.mark.parametrize("reason", ["CrashLoopBackOff", "ImagePullBackOff", "ContainerCreating"])
+async def test_the_log_of_a_container_that_waits_for_its_next_run_is_that_of_its_last_run(
+    reason: str,
+) -> None:
+    # given
+    ended = {"exitCode": 1, "startedAt": ENDED, "finishedAt": STARTED}
+    api = await with_pod({"waiting": {"reason": reason}}, {"terminated": ended})
+    lines = [f"nginx:1 started (restarts: 1) at {ENDED}", f"ended with exit code 1 at {STARTED}"]
+    # then
+    assert (await api.get(f"{PODS}/a/log")).raw.decode().splitlines() == lines
+    assert (await api.get(f"{PODS}/a/log", previous="true")).raw.decode().splitlines() == lines
+    # and a followed log ends after these lines
+    assert await rest_of(await follow(api)) == lines
 
 
 @pytest.mark.parametrize("query", [{"tailLines": "x"}, {"container": "none"}])

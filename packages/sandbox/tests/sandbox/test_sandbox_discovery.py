@@ -2,7 +2,9 @@
 
 import json
 import random
+import re
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,6 +25,7 @@ AGGREGATED = (
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,"
     "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json"
 )
+ROOT = Path(__file__).parents[4]
 RECORDED: dict[str, list[dict[str, Any]]] = json.loads(
     (files("pykruise.sandbox") / "data" / "discovery.json").read_bytes()
 )
@@ -81,6 +84,22 @@ def test_the_core_group_is_at_api_and_the_others_at_apis() -> None:
     groups = answer("/apis")["groups"]
     assert {group["name"] for group in groups} == {name.partition("/")[0] for name in RECORDED if "/" in name}
     assert answer("/apis/apps")["preferredVersion"] == {"groupVersion": "apps/v1", "version": "v1"}
+
+
+def test_the_page_of_the_sandbox_lists_the_groups_of_kubernetes_that_it_does_not_serve() -> None:
+    # given
+    sessions = [
+        json.loads((ROOT / f"tests/scenarios/recorded/kubectl_session_{minor}.json").read_bytes())
+        for minor in ("1.32", "1.37")
+    ]
+    of_kubernetes = {
+        name for session in sessions for name in session["api-versions"]["out"] if "kruise.io" not in name
+    }
+    # when
+    page = (ROOT / "docs/sandbox.md").read_text("utf-8")
+    listed = set(re.findall(r"^\| `([a-z0-9.]+/v\w+)` \|", page, re.MULTILINE))
+    # then
+    assert listed == of_kubernetes - RECORDED.keys() | {"metrics.k8s.io/v1beta1"}
 
 
 def test_newer_clients_get_aggregated_discovery_in_one_answer() -> None:

@@ -144,9 +144,79 @@ async def test_a_loaded_dump_continues_from_its_dumped_state(tmp_path: Path) -> 
         await place.until(has_shrunk)
 
 
+def dumped_node(name: str, *taints: Object, **spec: object) -> Object:
+    """A Node as `kubectl get -o yaml` shows it."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "uid": f"uid-of-{name}", "annotations": {"team": "a"}},
+        "spec": {"taints": list(taints), **spec},
+        "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "110"}},
+    }
+
+
+async def start_dumped(cluster: Cluster, *documents: Object) -> None:
+    """Load the documents, and give each Node a kubelet, as `pykruise up --load` does."""
+    loaded = await load(cluster.client, Dump(documents))
+    assert loaded.left_out == ()
+    for raw in (await cluster.client.list(NODES)).items:
+        cluster.kubelets.adopt_node(node_spec_of(decode(raw)))
+
+
+def new_cluster() -> Cluster:
+    return Cluster(ClusterSettings(nodes=0), clock=make_loop_clock(start=START), rng=random.Random(1))
+
+
+async def test_a_loaded_node_stays_cordoned_and_keeps_its_annotations_and_taints() -> None:
+    # given
+    cordon = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
+    out = {"key": "node.kubernetes.io/out-of-service", "value": "nodeshutdown", "effect": "NoSchedule"}
+    own = {"key": "example.com/gpu", "effect": "NoSchedule"}
+    cluster = new_cluster()
+    # when
+    await start_dumped(cluster, dumped_node("a", cordon, out, own, unschedulable=True))
+    async with cluster:
+        place = Place(cluster)
+        containers = [{"name": "main", "image": "web"}]
+        await place.create(PODS, {"metadata": {"name": "p"}, "spec": {"containers": containers}})
+        await asyncio.sleep(90)
+        # then
+        node = decode(await cluster.client.get(NODES, "", "a"))
+        assert node["metadata"]["annotations"] == {"team": "a"}
+        assert node["spec"] == {"unschedulable": True, "taints": [cordon, out, own]}
+        # and the scheduler uses no cordoned node
+        pod = await place.get(PODS, "p")
+        assert "nodeName" not in pod["spec"]
+
+
+@pytest.mark.parametrize("key", ["node.kubernetes.io/unreachable", "node.kubernetes.io/not-ready"])
+async def test_the_pods_of_a_loaded_node_that_was_not_ready_stay(key: str) -> None:
+    # given a pod that tolerates the taint for less time than has passed since then
+    taint = {"key": key, "effect": "NoExecute", "timeAdded": "2020-01-01T00:00:00Z"}
+    toleration = {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p", "namespace": "default"},
+        "spec": {
+            "nodeName": "a",
+            "containers": [{"name": "main", "image": "web"}],
+            "tolerations": [toleration],
+        },
+        "status": {"phase": "Running"},
+    }
+    cluster = new_cluster()
+    # when
+    await start_dumped(cluster, dumped_node("a", taint), pod)
+    async with cluster:
+        await asyncio.sleep(400)
+        # then
+        assert await Place(cluster).names(PODS) == ["p"]
+        assert not decode(await cluster.client.get(NODES, "", "a"))["spec"].get("taints")
+
+
 async def loaded_from(*documents: Object) -> Loaded:
-    cluster = Cluster(ClusterSettings(nodes=0), clock=make_loop_clock(start=START), rng=random.Random(1))
-    return await load(cluster.client, Dump(documents))
+    return await load(new_cluster().client, Dump(documents))
 
 
 async def test_objects_that_cannot_be_created_are_reported_and_the_rest_is_loaded() -> None:

@@ -29,6 +29,7 @@ from pykruise.kube.patches.types import PatchType
 from pykruise.kube.pod_rules.nodes import ZONE_LABEL
 from pykruise.kube.resources import Resource
 from pykruise.kube.yaml_documents import read_yaml_documents
+from pykruise.sandbox.controllers.node_lifecycle import NOT_READY, UNREACHABLE
 from pykruise.sandbox.inventory import discover
 from pykruise.sandbox.nodes.specs import NodeSpec, Taint
 
@@ -288,6 +289,8 @@ def prepare_document(doc: Document, uids: Mapping[str, str]) -> Document:
             _forget_selector(doc, spec)
         case "Service":
             _forget_addresses(spec)
+        case "Node":
+            _forget_condition_taints(spec)
         case "PersistentVolume" if spec.get("claimRef"):
             old = spec["claimRef"].get("uid")
             spec["claimRef"] = {
@@ -298,6 +301,16 @@ def prepare_document(doc: Document, uids: Mapping[str, str]) -> Document:
         case _:
             pass
     return doc
+
+
+def _forget_condition_taints(spec: Document) -> None:
+    """Remove the taints of a node that was not ready, because they would evict its pods before it becomes ready here.
+
+    If it does not become ready here, node_lifecycle.py adds them again. All other taints are kept.
+    """
+    taints = spec.pop("taints", None) or ()
+    if kept := [taint for taint in taints if taint.get("key") not in (UNREACHABLE, NOT_READY)]:
+        spec["taints"] = kept
 
 
 def _forget_selector(doc: Document, spec: Document) -> None:

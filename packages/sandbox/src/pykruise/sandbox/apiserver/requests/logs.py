@@ -4,9 +4,10 @@ GET pods/<name>/log              ──▶ read_log()   ──▶ text
 GET pods/<name>/log?follow=true  ──▶ follow_log() ──▶ LogStream, fed by the changes of the pod
 
 A container writes a line when it starts and one when it ends. If its pod has the annotation
-`sandbox.pykruise.io/log-every` (an interval in seconds), it also writes a line after each interval. A followed log ends
-when the run of the container that it shows ends, or when the pod is deleted. `container`, `previous`, `sinceSeconds`,
-`sinceTime`, `tailLines`, `limitBytes` and `timestamps` are supported.
+`sandbox.pykruise.io/log-every` (an interval in seconds), it also writes a line after each interval. The log of a
+container that waits for its next run (CrashLoopBackOff) is that of its last run. A followed log ends when the run of
+the container that it shows ends, or when the pod is deleted. `container`, `previous`, `sinceSeconds`, `sinceTime`,
+`tailLines`, `limitBytes` and `timestamps` are supported.
 """
 
 import asyncio
@@ -34,6 +35,11 @@ _LISTS: Final = ("containers", "initContainers", "ephemeralContainers")
 _SHORTEST_S: Final = 0.1
 _FOREVER_S: Final = 1e9
 _DELETED: Final = b"DELETED"
+_PULL_PROBLEMS: Final = {
+    "ErrImagePull": "image can't be pulled",
+    "ImagePullBackOff": "trying and failing to pull image",
+}
+"""The kubelet's texts for two reasons of a waiting container. For any other reason, the text is the reason."""
 
 
 class _Wanted(msgspec.Struct, frozen=True):
@@ -290,20 +296,26 @@ def _select_container(pod: Document, call: Call) -> str:
 
 
 def _find_log(pod: Document, name: str, call: Call) -> _Log:
-    """Return the log of the container's current run, or of its previous run. Raises Refusal (400)."""
+    """Return the log of the container's current run, or of its previous run. Raises Refusal (400).
+
+    While a container waits, it has no current run, and its last run is used in both cases. This is the rule of the
+    kubelet's `validateContainerLogStatus`.
+    """
     status = _find_container_status(pod, name)
-    state, last = status.get("state") or {}, status.get("lastState") or {}
+    state = status.get("state") or {}
+    last: Mapping[str, Any] = (status.get("lastState") or {}).get("terminated") or {}
     every_s = _read_interval_s(pod)
+    current: Mapping[str, Any] = state.get("running") or state.get("terminated") or {}
     if parse_flag(call.query, "previous"):
-        if not last.get("terminated"):
+        if not last:
             raise make_bad_request(f'previous terminated container "{name}" in pod "{call.name}" not found')
-        earlier = {**status, "restartCount": max(0, (status.get("restartCount") or 0) - 1)}
-        return _build_log(last["terminated"], earlier, every_s)
-    result = state.get("running") or state.get("terminated")
-    if not result:
+        restarts = (status.get("restartCount") or 0) - (1 if current else 0)
+        return _build_log(last, {**status, "restartCount": max(0, restarts)}, every_s)
+    if not current and not last:
         reason = (state.get("waiting") or {}).get("reason") or "ContainerCreating"
-        raise make_bad_request(f'container "{name}" in pod "{call.name}" is waiting to start: {reason}')
-    return _build_log(result, status, every_s)
+        why = _PULL_PROBLEMS.get(reason, reason)
+        raise make_bad_request(f'container "{name}" in pod "{call.name}" is waiting to start: {why}')
+    return _build_log(current or last, status, every_s)
 
 
 def _build_log(state: Mapping[str, Any], status: Mapping[str, Any], every_s: float) -> _Log:
