@@ -302,7 +302,7 @@ def test_a_program_elects_serves_probes_and_reviews_and_ends_gracefully(tmp_path
 @pytest.mark.sandbox_only
 @pytest.mark.real_time
 @pytest.mark.timeout(300)
-def test_a_program_is_ready_and_says_why_it_waits_while_its_crd_does_not_exist(tmp_path: Path) -> None:
+def test_a_program_without_its_crd_is_ready_and_logs_why_it_waits(tmp_path: Path) -> None:
     probes = free_port()
     with HttpSandbox(tmp_path / "kubeconfig") as sandbox:
         program = subprocess.Popen(
