@@ -48,7 +48,7 @@ from pykruise.runtime.sources import Sources
 from pykruise.runtime.tracing import NO_SPANS, Span
 from pykruise.runtime.views import Views
 
-__all__ = ["Operator", "Work"]
+__all__ = ["EVENTS_S", "RELEASE_S", "Operator", "Work"]
 
 _log = logging.getLogger(__name__)
 

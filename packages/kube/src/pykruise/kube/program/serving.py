@@ -20,7 +20,7 @@ from pykruise.kube.http.app import HttpLimits
 from pykruise.kube.http.server import HttpServer
 from pykruise.kube.http.wire import WireRequest
 
-__all__ = ["Address", "PathAnswer", "PlainServer", "Query", "Responder"]
+__all__ = ["STOP_S", "Address", "PathAnswer", "PlainServer", "Query", "Responder"]
 
 _log = logging.getLogger(__name__)
 
