@@ -2,16 +2,19 @@
 
 import asyncio
 import re
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from prometheus_client import CollectorRegistry
 
+from pykruise.kinds.advancedcronjob.types import ADVANCED_CRON_JOBS
 from pykruise.kube.client.metered import MeteredTransport
 from pykruise.kube.program.metrics import make_metrics_responder
 from pykruise.manager.manager import Manager
 from pykruise.manager.metrics import make_registry
 from pykruise.manager.monitoring import ALERTS, PANELS
+from pykruise.manager.settings import ManagerSettings
 from pykruise.manager.state_metrics import make_state_registry
 from pykruise.manager.webhook_metrics import WebhookMetrics
 from pykruise.sandbox.nodes.faults import Rule
@@ -222,3 +225,40 @@ async def test_managers_that_share_the_work_serve_each_waiting_object_once(stage
     assert sorted(shown) == sorted(
         (family, name) for family in ("pykruise_phase", "pykruise_rollout_waiting") for name in names
     )
+
+
+async def test_the_next_time_of_a_schedule_without_a_zone_is_when_the_manager_in_another_zone_runs_it(
+    stage: Stage,
+) -> None:
+    # given a manager with TZ=Asia/Tokyo, nine hours ahead of UTC, and a schedule that is due in the next two hours
+    manager = await stage.start_manager(settings=ManagerSettings(time_zone="Asia/Tokyo"))
+    due = datetime.fromtimestamp(stage.clock(), UTC).replace(minute=0, second=0, microsecond=0) + timedelta(
+        hours=2
+    )
+
+    def shown() -> list[tuple[str, float]]:
+        return [
+            (sample.labels["advancedcronjob"], sample.value)
+            for family in make_state_registry(manager).collect()
+            if family.name == "kruise_advancedcronjob_next_schedule_time"
+            for sample in family.samples
+        ]
+
+    document = {
+        "apiVersion": "apps.kruise.io/v1beta1",
+        "kind": "AdvancedCronJob",
+        "metadata": {"name": "daily"},
+        "spec": {
+            "schedule": f"0 {(due.hour + 9) % 24} * * *",
+            "template": {"broadcastJobTemplate": {"spec": {"template": _TEMPLATE}}},
+        },
+    }
+    # when
+    await stage.create(document, resource=ADVANCED_CRON_JOBS)
+    await asyncio.sleep(60)
+    # then
+    assert shown() == [("daily", due.timestamp())]
+    await asyncio.sleep(due.timestamp() - stage.clock() + 60)
+    stored = await stage.get("daily", resource=ADVANCED_CRON_JOBS)
+    assert stored["status"]["lastScheduleTime"] == f"{due:%Y-%m-%dT%H:%M:%SZ}"
+    assert shown() == [("daily", (due + timedelta(days=1)).timestamp())]

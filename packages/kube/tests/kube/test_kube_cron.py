@@ -1,5 +1,8 @@
 """Times at which schedules are due."""
 
+import zoneinfo
+from collections.abc import Iterator
+
 import pytest
 
 from pykruise.kube.clock import format_time, parse_time
@@ -47,6 +50,38 @@ def test_a_zone_moves_the_times_with_its_clocks() -> None:
         "2026-03-30T00:30:00Z",
     ]
     assert times("TZ=Europe/Berlin 0 12 * * *", "2026-07-01T00:00:00Z", 1) == ["2026-07-01T10:00:00Z"]
+
+
+@pytest.fixture
+def without_zones_of_the_machine() -> Iterator[None]:
+    zoneinfo.reset_tzpath(to=())
+    zoneinfo.ZoneInfo.clear_cache()
+    yield
+    zoneinfo.reset_tzpath()
+    zoneinfo.ZoneInfo.clear_cache()
+
+
+@pytest.mark.parametrize(
+    ("zone", "wanted"),
+    [
+        ("Europe/Berlin", "2026-07-01T10:00:00Z"),
+        ("US/Pacific", "2026-07-01T19:00:00Z"),  # an old name, which Debian has in a package of its own
+    ],
+)
+@pytest.mark.usefixtures("without_zones_of_the_machine")
+def test_zones_are_known_on_a_machine_that_has_none(zone: str, wanted: str) -> None:
+    assert times("0 12 * * *", "2026-07-01T00:00:00Z", 1, zone=zone) == [wanted]
+    assert times(f"TZ={zone} 0 12 * * *", "2026-07-01T00:00:00Z", 1) == [wanted]
+
+
+@pytest.mark.parametrize(
+    "zone",
+    ["Nowhere/Land", "America", "__init__.py", "zone.tab", "a.b/c", ".a/b", "../x", "local", "é", "\0"],
+)
+@pytest.mark.usefixtures("without_zones_of_the_machine")
+def test_a_name_that_is_no_zone_of_the_package_is_an_error(zone: str) -> None:
+    with pytest.raises(ScheduleError, match="unknown time zone"):
+        parse_schedule("@daily", zone=zone)
 
 
 @pytest.mark.parametrize(

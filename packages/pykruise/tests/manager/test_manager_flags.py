@@ -247,6 +247,33 @@ def test_the_environment_sets_the_managers_namespace_and_webhook_host() -> None:
     assert (result.webhook.host, result.webhook.secret) == ("10.0.0.1", "s")
 
 
+@pytest.mark.parametrize(
+    ("text", "zone"),
+    [
+        ("Asia/Shanghai", "Asia/Shanghai"),
+        (":Asia/Shanghai", "Asia/Shanghai"),
+        ("/usr/share/zoneinfo/Asia/Shanghai", "Asia/Shanghai"),
+        (":/usr/share/zoneinfo/US/Pacific", "US/Pacific"),
+        ("UTC", "UTC"),
+        (":", "UTC"),
+        ("", "UTC"),
+    ],
+)
+def test_the_time_zone_of_the_environment_may_be_a_name_or_a_file_of_the_machine(
+    text: str, zone: str
+) -> None:
+    result = settings(environ={"TZ": text})
+    assert (result.time_zone, result.notes) == (zone, ())
+
+
+@pytest.mark.parametrize("text", ["Mars/Base", ":/etc/localtime", "local"])
+def test_an_unknown_time_zone_of_the_environment_is_noted(text: str) -> None:
+    assert settings(environ={"TZ": text}).notes == (
+        f"TZ in the environment: the time zone '{text}' is unknown; AdvancedCronJobs without a time zone start no"
+        " runs",
+    )
+
+
 def test_a_server_can_be_switched_off() -> None:
     result = settings("--metrics-addr=0", "--enable-pprof=false")
     assert result.serving.metrics is None

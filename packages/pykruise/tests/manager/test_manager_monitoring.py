@@ -224,7 +224,7 @@ def test_the_next_time_of_a_schedule_follows_its_last(document: dict[str, Any], 
     metrics = find_shown("apps.kruise.io", "AdvancedCronJob")
     assert metrics is not None
     assert metrics.metrics is not None
-    next_time = metrics.metrics.times["next_schedule_time"](document)
+    next_time = metrics.metrics.times["next_schedule_time"](document, "UTC")
     assert next_time == (None if time is None else parse_time(time))
 
 
@@ -234,7 +234,24 @@ def test_a_schedule_that_has_become_another_counts_from_then() -> None:
     shown = find_shown("apps.kruise.io", "AdvancedCronJob")
     assert shown is not None
     assert shown.metrics is not None
-    assert shown.metrics.times["next_schedule_time"](document) == parse_time("2026-03-02T09:00:00Z")
+    assert shown.metrics.times["next_schedule_time"](document, "UTC") == parse_time("2026-03-02T09:00:00Z")
+
+
+@pytest.mark.parametrize(
+    ("spec", "time"),
+    [
+        ({}, "2026-01-01T18:00:00Z"),
+        ({"timeZone": "UTC"}, "2026-01-02T03:00:00Z"),
+        ({"schedule": "TZ=UTC 0 3 * * *"}, "2026-01-02T03:00:00Z"),
+    ],
+)
+def test_a_schedule_without_a_zone_has_its_next_time_in_the_managers_zone(
+    spec: dict[str, Any], time: str
+) -> None:
+    shown = find_shown("apps.kruise.io", "AdvancedCronJob")
+    assert shown is not None
+    assert shown.metrics is not None
+    assert shown.metrics.times["next_schedule_time"](cron(**spec), "Asia/Tokyo") == parse_time(time)
 
 
 def test_panels_of_the_board_do_not_overlap_and_fit_its_width() -> None:

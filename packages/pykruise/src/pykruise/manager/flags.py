@@ -33,6 +33,7 @@ from pykruise.kube.program.flags import (
     switch,
 )
 from pykruise.kube.program.logs import LogSettings
+from pykruise.kube.values.cron import UnknownZoneError, parse_schedule
 from pykruise.manager.settings import (
     GRACE_PERIOD_S,
     SECRETS_NAMESPACE,
@@ -46,6 +47,8 @@ from pykruise.runtime.assemble import Tuning
 
 RESYNC_S = 10 * 3600.0
 """Default of `--sync-period`. Seconds."""
+_ZONES: Final = "/usr/share/zoneinfo/"
+"""Folder of the machine's time zones."""
 
 
 class Parsed(msgspec.Struct, frozen=True, kw_only=True):
@@ -293,7 +296,7 @@ def parse(argv: Sequence[str], *, environ: Mapping[str, str]) -> Parsed:
         ready_conditions=values["ready-conditions"],
         watch_namespace=values["namespace"],
         own_namespace=environ.get("POD_NAMESPACE") or "kruise-system",
-        time_zone=environ.get("TZ") or "UTC",
+        time_zone=_parse_time_zone(environ.get("TZ", ""), notes),
         resync_s=resync_s,
         cache_sync_timeout_s=values["controller-cache-sync-timeout"],
         secrets_namespace=environ.get("KRUISE_DAEMON_CONFIG_NS") or SECRETS_NAMESPACE,
@@ -334,6 +337,22 @@ def _parse_resync(text: str, notes: list[str]) -> float | None:
     except ValueError as error:
         notes.append(f"--sync-period: {error}; the default applies")
         return RESYNC_S
+
+
+def _parse_time_zone(text: str, notes: list[str]) -> str:
+    """Return the name of the zone in the value of TZ; without a value UTC. As in Go, a colon before the name, and the
+    folder of the machine's time zones, do not count. An unknown zone is noted.
+    """
+    zone = text.removeprefix(":").removeprefix(_ZONES) or "UTC"
+    if zone != "UTC":
+        try:
+            parse_schedule("@daily", zone=zone)
+        except UnknownZoneError:
+            notes.append(
+                f"TZ in the environment: the time zone {text!r} is unknown; AdvancedCronJobs without a time zone start"
+                " no runs"
+            )
+    return zone
 
 
 def _build_election_settings(values: Mapping[str, Any], environ: Mapping[str, str]) -> ElectionSettings:

@@ -77,7 +77,8 @@ class StateCollector(Collector):
                 phase = with_waits_of_children(phase, causes.list_codes_of_children(kind, key))
                 phases.add_metric([kind.resource.kind, view.namespace, view.name, phase], 1)
             if kind.shown.metrics is not None:
-                yield from _build_series(kind.control.name, kind.shown, kind.shown.metrics, result)
+                zone = self._manager.settings.time_zone
+                yield from _build_series(kind.control.name, kind.shown, kind.shown.metrics, result, zone=zone)
         yield phases
         yield self._build_waiting_metric()
 
@@ -114,7 +115,9 @@ def make_state_registry(manager: Manager, *, namespaces: Collection[str] = ()) -
 Found = Sequence[tuple[Any, Document]]
 
 
-def _build_series(label: str, shown: Shown, metrics: Metrics, objects: Found) -> Iterator[Metric]:
+def _build_series(
+    label: str, shown: Shown, metrics: Metrics, objects: Found, *, zone: str
+) -> Iterator[Metric]:
     yield from _build_common_metrics(label, [view for view, _ in objects])
     for name, number in metrics.counts.items():
         metric = _build_gauge(label, name)
@@ -124,7 +127,7 @@ def _build_series(label: str, shown: Shown, metrics: Metrics, objects: Found) ->
     for name, time_of in metrics.times.items():
         metric = _build_gauge(label, name)
         for view, document in objects:
-            if (time := time_of(document)) is not None:
+            if (time := time_of(document, zone)) is not None:
                 metric.add_metric([view.namespace, view.name], time)
         yield metric
     for field_name, name in _AMOUNTS:

@@ -87,9 +87,9 @@ class Metrics(msgspec.Struct, frozen=True, kw_only=True):
     counts: Mapping[str, Number] = {}
     texts: Mapping[str, str] = {}
     """Name of a series → path of a string. The string is the label `value` of the series, whose value is 1."""
-    times: Mapping[str, Callable[[Document], float | None]] = {}
-    """Name of a series → function that returns a time in Unix seconds from the object's document; None if there is no
-    such time.
+    times: Mapping[str, Callable[[Document, str], float | None]] = {}
+    """Name of a series → function that returns a time in Unix seconds from the object's document and the manager's time
+    zone; None if there is no such time.
     """
     has_conditions: bool = True
     items: str = ""

@@ -196,6 +196,11 @@ def test_a_job_template_of_a_wrong_type_is_a_bad_request() -> None:
             {"completionPolicy": 7},
             "completionPolicy: Expected `object | null`, got `int`",
         ),
+        (
+            "broadcastJobTemplate",
+            {"failurePolicy": {"restartLimit": "1"}},
+            "failurePolicy.restartLimit: Expected `int | null`, got `str`",
+        ),
     ],
 )
 @pytest.mark.parametrize(
@@ -548,6 +553,47 @@ def test_a_stored_template_of_pulls_whose_jobs_are_rejected_does_not_block_anoth
     assert fields(changed, stored) == []
 
 
+AMOUNTS = [
+    ({"failurePolicy": {"restartLimit": -1}}, "failurePolicy.restartLimit"),
+    ({"completionPolicy": {"ttlSecondsAfterFinished": -1}}, "completionPolicy.ttlSecondsAfterFinished"),
+    ({"completionPolicy": {"activeDeadlineSeconds": -1}}, "completionPolicy.activeDeadlineSeconds"),
+    ({"parallelism": -1}, "parallelism"),
+    ({"parallelism": "a few"}, "parallelism"),
+]
+
+
+@pytest.mark.parametrize(("spec", "field"), AMOUNTS)
+def test_amounts_with_which_no_broadcastjob_is_admitted_are_refused(spec: dict[str, Any], field: str) -> None:
+    given = cron()
+    given["spec"]["template"]["broadcastJobTemplate"]["spec"] |= spec
+    assert fields(given) == [f"spec.template.broadcastJobTemplate.spec.{field}"]
+
+
+@pytest.mark.parametrize("spec", [spec for spec, _ in AMOUNTS])
+def test_a_stored_template_of_broadcastjobs_with_such_amounts_does_not_block_another_schedule(
+    spec: dict[str, Any],
+) -> None:
+    stored = cron()
+    stored["spec"]["template"]["broadcastJobTemplate"]["spec"] |= spec
+    stored = mutated(stored)
+    changed = copy.deepcopy(stored)
+    changed["spec"]["schedule"] = "0 3 * * *"
+    assert fields(changed, stored) == []
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"parallelism": "10%", "failurePolicy": {"restartLimit": 0}},
+        {"parallelism": 0, "completionPolicy": {"activeDeadlineSeconds": 0, "ttlSecondsAfterFinished": 0}},
+    ],
+)
+def test_amounts_of_broadcastjobs_within_their_rules_are_admitted(spec: dict[str, Any]) -> None:
+    given = cron()
+    given["spec"]["template"]["broadcastJobTemplate"]["spec"] |= spec
+    assert fields(given) == []
+
+
 def with_policy(**policy: Any) -> dict[str, Any]:
     """A template of BroadcastJobs with this completion policy."""
     given = cron()
@@ -555,11 +601,15 @@ def with_policy(**policy: Any) -> dict[str, Any]:
     return given
 
 
-def test_settings_that_will_not_work_get_a_warning() -> None:
-    always = cron("jobTemplate")
-    always["spec"]["template"]["jobTemplate"]["spec"]["template"]["spec"]["restartPolicy"] = "Always"
+@pytest.mark.parametrize("template", ["jobTemplate", "broadcastJobTemplate"])
+def test_pods_that_always_restart_get_a_warning(template: str) -> None:
+    always = cron(template)
+    always["spec"]["template"][template]["spec"]["template"]["spec"]["restartPolicy"] = "Always"
 
     assert warnings(always) == 1
+
+
+def test_settings_that_will_not_work_get_a_warning() -> None:
     assert warnings(cron("jobTemplate")) == 0
     assert warnings(cron(schedule="0 0 31 2 *")) == 1
     assert warnings(cron(schedule="0 0 29 2 *", timeZone="Asia/Shanghai")) == 0

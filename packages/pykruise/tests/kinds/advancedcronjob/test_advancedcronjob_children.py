@@ -110,6 +110,21 @@ def test_the_pods_of_a_broadcastjob_get_no_keys_about_a_single_pod() -> None:
     assert job["spec"]["template"] == pod
 
 
+def test_a_broadcastjob_has_no_negative_amounts() -> None:
+    """Admission would reject the BroadcastJob of each tick. OpenKruise stores templates with such amounts."""
+    completion = {"type": "Always", "activeDeadlineSeconds": -1, "ttlSecondsAfterFinished": -5}
+    failure = {"type": "Continue", "restartLimit": -1}
+    child = made(spec={"completionPolicy": completion, "failurePolicy": failure})
+    assert child["spec"] == {
+        "completionPolicy": {"type": "Always", "activeDeadlineSeconds": 0, "ttlSecondsAfterFinished": 0},
+        "failurePolicy": {"type": "Continue", "restartLimit": 0},
+    }
+    # and the template, which is in the cache, does not change
+    assert (completion["activeDeadlineSeconds"], failure["restartLimit"]) == (-1, -1)
+    positive = {"completionPolicy": {"activeDeadlineSeconds": 9}, "failurePolicy": {"restartLimit": 3}}
+    assert made(spec=positive)["spec"] == positive
+
+
 def test_a_child_has_the_labels_and_annotations_of_its_template_and_its_time() -> None:
     metadata = {"name": "not this", "labels": {"a": "b"}, "annotations": {"note": "x"}, "finalizers": ["c/d"]}
     annotations = made(metadata=metadata, spec={"template": {}})

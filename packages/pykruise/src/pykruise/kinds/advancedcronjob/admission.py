@@ -13,7 +13,12 @@ from pykruise.kinds.advancedcronjob.children import IMAGE_LIST_PULL_JOB, has_sam
 from pykruise.kinds.advancedcronjob.defaults import add_defaults
 from pykruise.kinds.advancedcronjob.snapshot import PARTS, read_spec
 from pykruise.kinds.advancedcronjob.types import ADVANCED_CRON_JOBS, AdvancedCronJobSpec
-from pykruise.kinds.advancedcronjob.validation import errors_of, find_pull_job_errors, warnings_of
+from pykruise.kinds.advancedcronjob.validation import (
+    errors_of,
+    find_broadcast_job_errors,
+    find_pull_job_errors,
+    warnings_of,
+)
 from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest, Reviewer
 from pykruise.kube.clock import Clock
 from pykruise.kube.documents import Document, get_path
@@ -74,7 +79,11 @@ def _has_new_pulls(request: AdmissionRequest) -> bool:
 
 
 def _find_errors(request: AdmissionRequest, doc: Document, spec: AdvancedCronJobSpec) -> list[Cause]:
-    return errors_of(doc, spec, old=request.old_object) or find_pull_job_errors(doc, request.old_object)
+    old = request.old_object
+    return errors_of(doc, spec, old=old) or [
+        *find_pull_job_errors(doc, old),
+        *find_broadcast_job_errors(doc, old),
+    ]
 
 
 validate_cronjob: Final[Reviewer] = _REVIEWS.build_validating_review(_find_errors, warnings_of=warnings_of)

@@ -37,6 +37,14 @@ TEMPLATES: Final[Mapping[str, Resource]] = {
 
 _WITH_PODS: Final = ("jobTemplate", "broadcastJobTemplate")
 """Fields whose value contains a pod template."""
+_AMOUNTS: Final = (
+    ("completionPolicy", "activeDeadlineSeconds"),
+    ("completionPolicy", "ttlSecondsAfterFinished"),
+    ("failurePolicy", "restartLimit"),
+)
+"""Policy of a BroadcastJob's spec, and its field. The controller of BroadcastJobs treats a negative value as 0: the
+deadline has passed, the job is deleted once it has ended, and no restart is allowed.
+"""
 _SELECTORS: Final = frozenset({"selector", "podSelector"})
 """Fields in which `{}` selects everything."""
 
@@ -273,7 +281,8 @@ def build_child_document(
     tick: Instant,
 ) -> Document:
     """Return the object to create for the tick. Of the template's metadata, only labels and annotations are copied.
-    The pod template of a BroadcastJob is copied without keys about a single pod, because admission rejects them.
+    The pod template of a BroadcastJob is copied without keys about a single pod, and its negative amounts become 0,
+    because admission rejects them.
     """
     given: Mapping[str, Any] = template.get("metadata") or {}
     metadata: Document = {
@@ -285,14 +294,26 @@ def build_child_document(
     if given.get("labels"):
         metadata["labels"] = given["labels"]
     spec: Document = template.get("spec") or {}
-    if resource == BROADCAST_JOB and spec.get("template"):
-        spec = {**spec, "template": drop_single_pod_keys(spec["template"])}
+    if resource == BROADCAST_JOB:
+        spec = _replace_negative_amounts(spec)
+        if spec.get("template"):
+            spec = {**spec, "template": drop_single_pod_keys(spec["template"])}
     return {
         "apiVersion": resource.api_version,
         "kind": resource.kind,
         "metadata": metadata,
         "spec": spec,
     }
+
+
+def _replace_negative_amounts(spec: Document) -> Document:
+    """Return the spec of a BroadcastJob with 0 in place of each negative amount of _AMOUNTS."""
+    result = dict(spec)
+    for policy, field in _AMOUNTS:
+        value = get_path(result, policy, field)
+        if isinstance(value, int) and value < 0:
+            result[policy] = {**result[policy], field: 0}
+    return result
 
 
 def end_document(document: Document, began: Instant, ended: Instant, is_good: bool) -> Document:

@@ -34,16 +34,17 @@ def _format_line(document: Mapping[str, Any], progress: Progress) -> str:
     return f"{name} has no active run, last scheduled {last}"
 
 
-def _read_last_time(document: Mapping[str, Any]) -> float | None:
+def _read_last_time(document: Mapping[str, Any], _zone: str) -> float | None:
     """Return the last scheduled time from the status (lastScheduleTime); None if there is none."""
     last = get_path(document, "status", "lastScheduleTime")
     return parse_time(last) if last else None
 
 
-def _find_next_time(document: Mapping[str, Any]) -> float | None:
+def _find_next_time(document: Mapping[str, Any], zone: str) -> float | None:
     """Return the first time of the schedule that is later than the last scheduled time, the creation and the last
-    change of the schedule. If this time is in the past, its run is due or was missed. None if the AdvancedCronJob is
-    paused, or if its schedule is unreadable or has no next time.
+    change of the schedule. If this time is in the past, its run is due or was missed. A schedule without a zone is read
+    in the manager's `zone`. None if the AdvancedCronJob is paused, or if its schedule is unreadable or has no next
+    time.
     """
     from pykruise.kube.values.cron import ScheduleError, parse_schedule
 
@@ -56,7 +57,7 @@ def _find_next_time(document: Mapping[str, Any]) -> float | None:
         annotations_of(document).get(SCHEDULED_SINCE),
     )
     try:
-        schedule = parse_schedule(str(spec.get("schedule", "")), zone=spec.get("timeZone") or "UTC")
+        schedule = parse_schedule(str(spec.get("schedule", "")), zone=spec.get("timeZone") or zone)
         return schedule.next(max(parse_time(item) for item in since if item))
     except (ScheduleError, ValueError):
         return None

@@ -23,7 +23,7 @@ from pykruise.kube.documents import get_path
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import Resource
 from pykruise.kube.schemas.typed_documents import read
-from pykruise.kube.schemas.types import AnyObject, Typed
+from pykruise.kube.schemas.types import Int32, Int64, IntOrString, Typed
 from pykruise.plans.stored_values import Judged
 from pykruise.plans.views import POD_VIEWS
 from pykruise.pods.images.api import CompletionPolicy, PullSpec
@@ -84,10 +84,25 @@ class _Pulls(PullSpec, frozen=True, kw_only=True):
     images: list[str] | None = None
 
 
-class _Broadcasts(Typed, frozen=True, kw_only=True):
-    """Fields of a BroadcastJob's spec that this module reads."""
+class _BroadcastCompletion(Typed, frozen=True, kw_only=True):
+    """Amounts of a BroadcastJob's completion policy."""
 
-    completion_policy: AnyObject | None = None
+    active_deadline_seconds: Int64 | None = None
+    ttl_seconds_after_finished: Int32 | None = None
+
+
+class _BroadcastFailure(Typed, frozen=True, kw_only=True):
+    """Amount of a BroadcastJob's failure policy."""
+
+    restart_limit: Int32 | None = None
+
+
+class _Broadcasts(Typed, frozen=True, kw_only=True):
+    """Fields of a BroadcastJob's spec that validation.py and children.py read."""
+
+    completion_policy: _BroadcastCompletion | None = None
+    failure_policy: _BroadcastFailure | None = None
+    parallelism: IntOrString | None = None
 
 
 _CHILDREN: Final[Mapping[str, type[Typed]]] = {

@@ -29,7 +29,7 @@ from pykruise.kube.values.selectors import SelectorError, parse_selector
 from pykruise.plans.stored_values import to_document
 from pykruise.pods.images.api import PullSpec
 from pykruise.pods.images.pull_rules import add_pull_defaults, find_image_errors, pull_errors
-from pykruise.pods.jobs.job_rules import find_job_name_errors
+from pykruise.pods.jobs.job_rules import find_broadcast_amount_errors, find_job_name_errors
 from pykruise.pods.template.validation import find_template_errors
 from pykruise.pods.workload.validation import find_metadata_errors
 
@@ -44,6 +44,7 @@ MUTABLE: Final = (
 )
 _PULLS: Final = "imageListPullJobTemplate"
 _PULL_PATH: Final = f"spec.template.{_PULLS}.spec"
+_BROADCASTS: Final = "broadcastJobTemplate"
 _MOST_IMAGES: Final = 255
 _LONGEST_DEADLINE_S: Final = 86_400
 """Maximum activeDeadlineSeconds of an ImageListPullJob: one day."""
@@ -212,6 +213,24 @@ def find_pull_job_errors(doc: Mapping[str, Any], old: Mapping[str, Any] | None) 
     return [msgspec.structs.replace(first, field=f"{_PULL_PATH}{first.field.removeprefix('spec')}")]
 
 
+def find_broadcast_job_errors(doc: Mapping[str, Any], old: Mapping[str, Any] | None) -> list[Cause]:
+    """Return the errors of the amounts in a new or changed template of BroadcastJobs: admission rejects a new
+    BroadcastJob with such amounts. The children of a stored template get valid amounts (children.py).
+    """
+    template, stored = (get_path(entry, "spec", "template", _BROADCASTS) for entry in (doc, old))
+    if template is None or has_same_meaning(_BROADCASTS, template, stored):
+        return []
+    completion = get_path(template, "spec", "completionPolicy", default={})
+    errors = find_broadcast_amount_errors(
+        f"spec.template.{_BROADCASTS}.spec",
+        parallelism=get_path(template, "spec", "parallelism"),
+        deadline_s=completion.get("activeDeadlineSeconds"),
+        ttl_s=completion.get("ttlSecondsAfterFinished"),
+        restart_limit=get_path(template, "spec", "failurePolicy", "restartLimit"),
+    )
+    return list(errors)
+
+
 def _find_immutable_errors(new: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[Cause]:
     """Yield an error if the template or another immutable field changed. Of the templates, only that of an
     ImageListPullJob can be changed, and only if it existed before.
@@ -234,9 +253,10 @@ def warnings_of(doc: Mapping[str, Any], spec: AdvancedCronJobSpec) -> Iterator[s
     unchanged stored spec is not validated again.
     """
     template = ("spec", "template")
-    if get_path(doc, *template, "jobTemplate", "spec", "template", "spec", "restartPolicy") == "Always":
-        yield "spec.template.jobTemplate: with restartPolicy Always no Job can be created"
-    policy = get_path(doc, *template, "broadcastJobTemplate", "spec", "completionPolicy", default={})
+    for field, kind in (("jobTemplate", "Job"), (_BROADCASTS, "BroadcastJob")):
+        if get_path(doc, *template, field, "spec", "template", "spec", "restartPolicy") == "Always":
+            yield f"spec.template.{field}: with restartPolicy Always no {kind} can be created"
+    policy = get_path(doc, *template, _BROADCASTS, "spec", "completionPolicy", default={})
     if policy.get("type") == "Never" and any(
         policy.get(field) is not None for field in ("ttlSecondsAfterFinished", "activeDeadlineSeconds")
     ):

@@ -5,7 +5,6 @@ document [+ the stored one] ──▶ errors_of() ──▶ field errors        
 Pure. A value that only OpenKruise accepts is rejected on creation, but not on updates, so a stored job can be changed.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -18,8 +17,7 @@ from pykruise.kube.pod_rules.field_errors import (
     make_invalid_error,
     make_required_error,
 )
-from pykruise.kube.pod_rules.field_rules import check_not_negative
-from pykruise.pods.jobs.job_rules import find_job_name_errors
+from pykruise.pods.jobs.job_rules import find_broadcast_amount_errors, find_job_name_errors
 from pykruise.pods.template.validation import find_template_errors
 from pykruise.pods.workload.options import GANG_MIN_COUNT, Option, find_option_errors
 from pykruise.pods.workload.validation import find_metadata_errors
@@ -34,8 +32,6 @@ OWNED_LABELS: Final = (NAME_LABEL, UID_LABEL)
 
 COMPLETION_TYPES: Final = ("Always", "Never")
 FAILURE_TYPES: Final = ("FailFast", "Continue", "Pause")
-
-_PARALLELISM: Final = re.compile(r"[0-9]+(\.[0-9]*)?%?", re.ASCII)
 
 
 def errors_of(
@@ -103,19 +99,14 @@ def find_template_rule_errors(
 
 
 def _find_amount_errors(spec: BroadcastJobSpec) -> Iterator[Cause]:
-    parallelism, path = spec.parallelism, "spec.parallelism"
-    if isinstance(parallelism, int):
-        yield from check_not_negative(parallelism, path)
-    elif parallelism is not None and not _PARALLELISM.fullmatch(parallelism):
-        yield make_invalid_error(
-            path, parallelism, "must be a number or a percentage of the nodes (e.g. '10%')"
-        )
-    if (done := spec.completion_policy) is not None:
-        path = "spec.completionPolicy"
-        yield from check_not_negative(done.active_deadline_seconds, f"{path}.activeDeadlineSeconds")
-        yield from check_not_negative(done.ttl_seconds_after_finished, f"{path}.ttlSecondsAfterFinished")
-    if (failed := spec.failure_policy) is not None:
-        yield from check_not_negative(failed.restart_limit, "spec.failurePolicy.restartLimit")
+    completion, failure = spec.completion_policy, spec.failure_policy
+    return find_broadcast_amount_errors(
+        "spec",
+        parallelism=spec.parallelism,
+        deadline_s=completion.active_deadline_seconds if completion else None,
+        ttl_s=completion.ttl_seconds_after_finished if completion else None,
+        restart_limit=failure.restart_limit if failure else None,
+    )
 
 
 def warnings_of(spec: BroadcastJobSpec) -> Iterator[str]:
