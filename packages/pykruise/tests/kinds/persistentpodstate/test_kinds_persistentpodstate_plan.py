@@ -273,6 +273,8 @@ def test_a_pod_of_others_is_never_recorded() -> None:
     ("spec", "labels"),
     [
         ({"requiredPersistentTopology": {"keys": []}}, {"host": "h1"}),
+        ({"requiredPersistentTopology": {"keys": None}}, {"host": "h1"}),
+        ({"requiredPersistentTopology": {}}, {"host": "h1"}),
         ({"requiredPersistentTopology": {"keys": ["", "b c", "zone"]}}, {"zone": "z1", "host": "h1"}),
         ({"preferredPersistentTopology": [{"weight": 50, "preference": {"keys": []}}]}, {"zone": "z1"}),
         *(
