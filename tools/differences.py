@@ -653,8 +653,9 @@ _PERSISTENT_POD_STATE: Final = _differences_of(
     ),
     (
         "weights, keys and policies are not checked",
-        "values that would fail later are rejected",
-        "with such values, pods could not be created",
+        "invalid values are rejected; stored ones keep their meaning, but pods do not get a preference whose weight is "
+        "outside 1 to 100",
+        "with such a weight, pods cannot be created; nothing can be recorded for an invalid key",
     ),
     (
         "pods get an empty preferred scheduling term",

@@ -157,6 +157,26 @@ def test_a_job_with_the_hash_of_the_template_is_kept_although_others_changed_its
     assert (made(plan), gone(plan)) == (["a"], {"list-a"})
 
 
+@pytest.mark.parametrize(
+    ("generation", "label", "is_kept"), [(1, "5d8f7c9b6", True), (2, "5d8f7c9b6", False), (1, "", False)]
+)
+def test_a_job_of_openkruise_with_a_changed_spec_is_kept_if_the_list_has_never_changed(
+    generation: int, label: str, is_kept: bool
+) -> None:
+    """images, 6.6 step 7: OpenKruise computes another hash of the same template"""
+    labels = {keys.REVISION_LABEL: label} if label else {}
+    item = list_job("a", metadata={"generation": generation, "labels": labels})
+    changed = msgspec.structs.replace(child("a", pullSecrets=["registry"]), labels=labels)
+    # when the label of the list does not have the present hash yet, and after this
+    labelled = msgspec.structs.replace(item, labels={keys.REVISION_LABEL: item.template_hash})
+    for seen in (item, labelled):
+        plan = planned(seen, changed)
+        assert (made(plan), gone(plan)) == (([], set()) if is_kept else (["a"], {"list-a"}))
+    # an image that is no longer listed is not kept
+    other = list_job("b", metadata={"generation": generation, "labels": labels})
+    assert gone(planned(other, changed)) == {"list-a"}
+
+
 def test_an_empty_list_of_secrets_equals_a_missing_list() -> None:
     assert not made(planned(list_job("a", pullSecrets=[]), child("a")))
 

@@ -29,14 +29,18 @@ KIND = PERSISTENT_POD_STATES.kind
 
 
 def state(
-    labels: Document | None = BOTH, *, required: Any = ("zone",), preferred: Any = (("host",),)
+    labels: Document | None = BOTH,
+    *,
+    required: Any = ("zone",),
+    preferred: Any = (("host",),),
+    weight: int = 100,
 ) -> StateView:
     spec: Document = {"targetRef": TARGET}
     if required is not None:
         spec["requiredPersistentTopology"] = {"keys": list(required)}
     if preferred:
         spec["preferredPersistentTopology"] = [
-            {"weight": 100, "preference": {"keys": list(keys)}} for keys in preferred
+            {"weight": weight, "preference": {"keys": list(keys)}} for keys in preferred
         ]
     states = {"web-1": {"nodeName": "n1", "nodeTopologyLabels": labels}} if labels is not None else {}
     return project_state(
@@ -134,6 +138,15 @@ def test_preferences_have_what_is_recorded_and_are_left_out_when_that_is_nothing
     result = inject(pod(), state({"host": "n1"}, required=None, preferred=(("host", "rack"), ("rack",))))
     assert result is not None
     assert result["spec"]["affinity"]["nodeAffinity"][PREFERRED] == [term("host", "n1")]
+
+
+@pytest.mark.parametrize("weight", [0, 101])
+def test_a_stored_preference_with_an_invalid_weight_changes_no_pod(weight: int) -> None:
+    """LIFT-1: the API server would reject the pod"""
+    result = inject(pod(), state(weight=weight))
+    assert result is not None
+    assert result["spec"] == {"containers": [{"name": "main"}], "nodeSelector": {"zone": "a"}}
+    assert inject(pod(), state(weight=weight, required=None)) is None
 
 
 # ── the step ─────────────────────────────────────────────────────────────────

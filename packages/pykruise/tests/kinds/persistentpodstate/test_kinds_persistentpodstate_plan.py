@@ -9,6 +9,7 @@ from pykruise.kinds.persistentpodstate.kind import KIND
 from pykruise.kinds.persistentpodstate.plan import NODE_AGAIN_S, plan_state
 from pykruise.kinds.persistentpodstate.snapshot import StateSettings, StateSnapshot, read_snapshot
 from pykruise.kinds.persistentpodstate.types import PERSISTENT_POD_STATES
+from pykruise.kinds.persistentpodstate.validation import find_stored_errors
 from pykruise.kinds.persistentpodstate.view import (
     ADVANCED,
     BUILT_IN,
@@ -266,6 +267,38 @@ def test_an_unknown_node_only_delays_its_own_record_and_is_requeued() -> None:
 def test_a_pod_of_others_is_never_recorded() -> None:
     """persistentpodstate case 14"""
     assert recorded(planned(state(), workload(8), pod(7, owner="other"))) == {}
+
+
+@pytest.mark.parametrize(
+    ("spec", "labels"),
+    [
+        ({"requiredPersistentTopology": {"keys": []}}, {"host": "h1"}),
+        ({"requiredPersistentTopology": {"keys": None}}, {"host": "h1"}),
+        ({"requiredPersistentTopology": {}}, {"host": "h1"}),
+        ({"requiredPersistentTopology": {"keys": ["", "b c", "zone"]}}, {"zone": "z1", "host": "h1"}),
+        ({"preferredPersistentTopology": [{"weight": 50, "preference": {"keys": []}}]}, {"zone": "z1"}),
+        *(
+            (
+                {"preferredPersistentTopology": [{"weight": weight, "preference": {"keys": ["host"]}}]},
+                {"zone": "z1", "host": "h1"},
+            )
+            for weight in (0, 101)
+        ),
+        ({"persistentPodAnnotations": [{"key": ""}]}, {"zone": "z1", "host": "h1"}),
+        ({"persistentPodStateRetentionPolicy": "Never"}, {"zone": "z1", "host": "h1"}),
+    ],
+)
+def test_a_stored_invalid_value_prevents_no_record(spec: Document, labels: Document) -> None:
+    """LIFT-1: OpenKruise carries out such objects"""
+    view = state(stored=records(1, 2), **spec)
+    assert view.spec is not None
+    assert KIND.stored is not None
+    assert find_stored_errors(view.spec) != []
+    assert KIND.stored.flaws_of(view.spec) == ()
+
+    plan = planned(view, workload(2), pod(1))
+
+    assert recorded(plan) == {"web-1": {"nodeName": "n1", "nodeTopologyLabels": labels}}
 
 
 # ── retention ────────────────────────────────────────────────────────────────

@@ -5,7 +5,7 @@ ImageListPullJobSnapshot ──▶ the ImagePullJob of each image ──▶ deci
 
 Pure. If an ImagePullJob was created from another template, it is replaced. An ImagePullJob was created from the present
 template if its label has the hash of this template. Another implementation computes other hashes, so the ImagePullJob
-is also kept if its spec equals the template.
+is also kept if its spec equals the template, or if the spec of the ImageListPullJob has never changed.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -32,6 +32,7 @@ from pykruise.kube.ids import Key
 from pykruise.kube.values.counts import format_count, format_first
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.stored_values import make_refused_plan
+from pykruise.pods.images.api import ImagePullJobSpec
 from pykruise.pods.images.obstacles import IMAGE_REMEDY
 from pykruise.pods.images.pull_jobs import IMAGE_PULL_JOBS, PullJobView
 from pykruise.pods.images.pull_rules import parallelism_of
@@ -113,13 +114,11 @@ def _match_jobs(
     snapshot: ReadableImageListPullJob, spec: ImageListPullJobSpec
 ) -> tuple[Mapping[str, PullJobView], Sequence[PullJobView]]:
     """Return the ImagePullJob of each image, and the ImagePullJobs to delete. An ImagePullJob is deleted if its image
-    is not listed, if it was created from another template, or if it is a duplicate. One with the template's hash as its
-    label is kept, also if a user or a policy has changed its spec.
+    is not listed, if it was created from another template, or if it is a duplicate.
     """
     own: dict[str, PullJobView] = {}
     surplus: list[PullJobView] = []
     listed = frozenset(spec.images)
-    template, wanted = snapshot.job.template, snapshot.job.template_hash
     for child in snapshot.children:
         if child.is_deleting:
             continue
@@ -128,12 +127,28 @@ def _match_jobs(
             made is not None
             and made.image in listed
             and made.image not in own
-            and (child.labels.get(keys.REVISION_LABEL) == wanted or is_same(template_of(made), template))
+            and _is_from_template(child, made, snapshot.job)
         ):
             own[made.image] = child
         else:
             surplus.append(child)
     return own, surplus
+
+
+def _is_from_template(child: PullJobView, made: ImagePullJobSpec, job: ListJobView) -> bool:
+    """Whether the ImagePullJob with the spec `made` was created from the present template. Its label decides, because a
+    user or a policy may have changed its spec.
+    """
+    label = child.labels.get(keys.REVISION_LABEL)
+    if label == job.template_hash:
+        return True
+    # Another hash is either OpenKruise's hash of the present template, or the hash of an earlier template. If the spec
+    # of the list has never changed (generation 1), there is no earlier template. If it has changed, nothing shows
+    # which of the two it is, so the specs are compared, and an ImagePullJob whose spec was changed is replaced. An
+    # image that is pulled twice is less harm than an image that is never pulled after a change of the list.
+    if label and job.generation == 1:
+        return True
+    return is_same(template_of(made), job.template)
 
 
 def state_of(child: PullJobView | None) -> TargetState:

@@ -8,6 +8,7 @@ Pure. Recorded annotations are not written into pods; they are only for programs
 from collections.abc import Mapping
 from typing import Any
 
+from pykruise.kinds.persistentpodstate.validation import is_valid_weight
 from pykruise.kinds.persistentpodstate.view import StateView
 from pykruise.kube.documents import Document, deep_copy, get_path
 from pykruise.pods.template.node_placement import PREFERRED
@@ -34,7 +35,9 @@ def inject(pod: Document, state: StateView) -> Document | None:
 
 
 def _build_preferred_terms(state: StateView, labels: Mapping[str, str]) -> list[Document]:
-    """Return a term for each preference with recorded labels. Empty terms are left out, because they have no effect."""
+    """Return a term for each preference with recorded labels. Empty terms are left out, because they have no effect.
+    Terms with an invalid weight are left out too, because the API server would reject the pod.
+    """
     terms: list[Document] = []
     for preferred_topology in (
         state.spec.preferred_persistent_topology if state.spec is not None else None
@@ -44,7 +47,7 @@ def _build_preferred_terms(state: StateView, labels: Mapping[str, str]) -> list[
             for key in preferred_topology.preference.keys
             if key in labels
         ]
-        if expressions:
+        if expressions and is_valid_weight(preferred_topology.weight):
             terms.append(
                 {"weight": preferred_topology.weight, "preference": {"matchExpressions": expressions}}
             )

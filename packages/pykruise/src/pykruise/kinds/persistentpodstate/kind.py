@@ -33,7 +33,16 @@ from pykruise.pods.workload.allowed_workloads import CONFIGURATION, STATEFUL_KIN
 from pykruise.runtime.control import Control
 from pykruise.runtime.named_kinds import FurtherReads
 
-_STORED: Final = StoredSpec(errors=find_stored_errors)
+_STORED: Final = StoredSpec(
+    errors=find_stored_errors,
+    kept={
+        "spec.requiredPersistentTopology.keys": "the labels that nodes have are recorded and required",
+        "spec.preferredPersistentTopology[].preference.keys": "the labels that nodes have are recorded and preferred",
+        "spec.preferredPersistentTopology[].weight": "the labels are recorded, and new pods do not get the preference",
+        "spec.persistentPodAnnotations": "the annotations that pods have are recorded",
+        "spec.persistentPodStateRetentionPolicy": "the policy is WhenScaled",
+    },
+)
 
 KIND = Kind(
     resource=PERSISTENT_POD_STATES,

@@ -134,11 +134,11 @@ def _plan_records(snapshot: ReadablePersistentPodState, workload: RecordedWorklo
 
 
 def _find_missing_labels(state: ReadableStateView, node: NodeView | None) -> list[str]:
-    """Return the required keys that are not labels of the node."""
+    """Return the required keys that are not labels of the node, as a message names them."""
     required = state.spec.required_persistent_topology
     if node is None or required is None:
         return []
-    return [key for key in required.keys if key not in node.labels]
+    return [key or '""' for key in required.keys if key not in node.labels]
 
 
 # ── the PersistentPodState that a workload requests ──────────────────────────

@@ -6,6 +6,8 @@ JSON of the API server ──▶ PersistentPodState ──▶ injection, control
 
 from typing import Annotated, Final
 
+import msgspec
+
 from pykruise.kube.resources import Resource
 from pykruise.kube.schemas.crds import integer, schema
 from pykruise.kube.schemas.types import ApiObject, Int64, Status, TargetReference, Typed
@@ -25,7 +27,8 @@ class AnnotationKey(Typed, frozen=True, kw_only=True):
 class TopologyKeys(Typed, frozen=True, kw_only=True):
     """Node labels that identify the place of a pod."""
 
-    keys: list[str]
+    # It can be absent in stored objects: OpenKruise converts an empty list to null, and the API server removes nulls.
+    keys: Annotated[list[str], schema(required=True)] = msgspec.field(default_factory=list)
     """Keys of the node labels."""
 
 

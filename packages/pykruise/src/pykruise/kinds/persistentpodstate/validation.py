@@ -67,7 +67,7 @@ def _find_key_errors(spec: PersistentPodStateSpec) -> Iterator[Cause]:
         )
     for index, term in enumerate(spec.preferred_persistent_topology or ()):
         path = f"spec.preferredPersistentTopology[{index}]"
-        if not 1 <= term.weight <= _MOST_WEIGHT:
+        if not is_valid_weight(term.weight):
             yield make_invalid_error(f"{path}.weight", term.weight, "must be in the range 1-100")
         yield from _find_label_errors(f"{path}.preference.keys", term.preference.keys)
     for index, annotation in enumerate(spec.persistent_pod_annotations or ()):
@@ -76,6 +76,11 @@ def _find_key_errors(spec: PersistentPodStateSpec) -> Iterator[Cause]:
     policy = spec.persistent_pod_state_retention_policy
     if policy and policy not in POLICIES:
         yield make_not_supported_error("spec.persistentPodStateRetentionPolicy", policy, POLICIES)
+
+
+def is_valid_weight(weight: int) -> bool:
+    """Whether the API server accepts pods that have a preferred term of node affinity with this weight."""
+    return 1 <= weight <= _MOST_WEIGHT
 
 
 def _find_label_errors(path: str, keys: Sequence[str]) -> Iterator[Cause]:
