@@ -561,7 +561,7 @@ NOT_WRITTEN: Final = frozenset(
         Code.DISRUPTION_REFUSED,
     }
 )
-"""Codes of planned writes that were rejected, or that are not sent."""
+"""Codes of planned writes that failed, were rejected, or are not sent (yet)."""
 
 AT_REST: Final = frozenset(
     {
