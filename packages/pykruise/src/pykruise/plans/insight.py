@@ -244,8 +244,8 @@ class Insight(msgspec.Struct, frozen=True, kw_only=True):
     kind create none there.
     """
     objects_of_nodes: Mapping[str, str] = {}
-    """Code of a wait for a node -> kind of the object that the manager maintains for each node, and that is missing in
-    this case. The API server perhaps rejects it.
+    """Code of a wait for a node -> kind of the node's object that may be its cause: the manager creates and changes
+    this object, and the API server perhaps rejects these writes.
     """
     marks_pods: str = ""
     """Kind of the per-node objects (such as NodePodProbe) through which this object's results reach the pods that it

@@ -175,10 +175,9 @@ def _split_by_budget(
 ) -> tuple[list[ManagedPod], list[ManagedPod]]:
     """Split the pods into pods to upgrade now and pods that wait.
 
-    The first ready pod that would exceed the budget waits, and so do all later pods. Before it, pods that are not ready
-    are upgraded even if the budget is used up. Each of them then uses a unit of the budget, because it is out of service
-    until its upgrade has ended.
-    OpenKruise counts a pod that was not ready only from the next round on.
+    The first ready pod that would exceed the budget waits, and so do all later pods. Pods before it that are not ready
+    are upgraded even if the budget is used up. Each of them then uses a unit of the budget, because it is out of
+    service until its upgrade has ended. OpenKruise counts a pod that was not ready only from the next round on.
     """
     most = count_most_unavailable(value, of=len(everyone))
     busy = sum(item.is_updated and not (item.is_consistent and item.is_ready) for item in everyone)
