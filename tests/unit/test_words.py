@@ -51,8 +51,8 @@ FOLDERS: Final = ("packages/*/src/pykruise", *TESTS, "tools", "testbed")
 NO_VARIABLES: Final = frozenset(("one", "found"))
 """A variable is named after the thing: `for pod in pods`."""
 VERBS: Final = frozenset((Path(__file__).parent / "verbs.txt").read_text("utf-8").split())
-"""First words of the names of private functions: a verb, or a preposition for a copy or a handler (`_with_image`,
-`_on_pod`). Public names are promises, and properties are nouns.
+"""First words of the names of private functions: a verb, or a preposition: `_with_image` returns a changed copy,
+`_on_pod` handles an event. Public names are promises, and properties are nouns.
 """
 NOUN_DECORATOR: Final = re.compile(r"property|contextmanager")
 PLAIN_ACCESSOR: Final = re.compile(r"_now|_\w+_of")

@@ -72,7 +72,7 @@ def test_the_only_wildcard_is_reading_scales_and_only_the_own_secret_can_be_read
     wild = [
         rule for rule in rules if "*" in "".join((*rule["verbs"], *rule["resources"], *rule["apiGroups"]))
     ]
-    # WorkloadSpread: the scale of a workload on its white list contains its number of replicas
+    # WorkloadSpread, PodUnavailableBudget: the scale of a workload on a white list contains its number of replicas
     assert wild == [{"apiGroups": ["*"], "resources": ["*/scale"], "verbs": ["get"]}]
     allowed = authorizer()
     own = "kruise-webhook-certs"

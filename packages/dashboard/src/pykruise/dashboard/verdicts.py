@@ -102,7 +102,7 @@ def build_verdict(explanation: Explanation) -> Verdict:
 
 
 def _list_part_codes(explanation: Explanation) -> tuple[str, ...]:
-    """Return the code of the first cause, and the code of a failed run: see cli/insight/children.py."""
+    """Return the code of the first cause and, if the object has failed, RunFailed: see cli/insight/children.py."""
     ended = [Code.RUN_FAILED] if explanation.phase is Phase.FAILED else []
     return tuple(str(code) for code in (*(wait.code for wait in explanation.waits[:1]), *ended))
 

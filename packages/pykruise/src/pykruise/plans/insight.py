@@ -244,13 +244,15 @@ class Insight(msgspec.Struct, frozen=True, kw_only=True):
     kind create none there.
     """
     objects_of_nodes: Mapping[str, str] = {}
-    """Code of a wait for a node -> kind of the object that the manager maintains for each node, and that is missing in
-    this case. The API server perhaps rejects it.
+    """Code of a wait for a node -> kind of the node's object that may be its cause: the manager creates and changes
+    this object, and the API server perhaps rejects these writes.
     """
     marks_pods: str = ""
-    """Kind of the objects of nodes that write the results of the object to its pods; empty: no such kind."""
+    """Kind of the per-node objects (such as NodePodProbe) through which this object's results reach the pods that it
+    selects; empty: results reach no pods.
+    """
     marks_field: str = ""
-    """Field of the object with the labels and annotations that are written to its pods."""
+    """Field of the object's spec that defines the labels and annotations of the pods that it selects."""
     has_observed_generation: bool = True
     """Whether the status has observedGeneration."""
     targets: Collection[GroupKind] | None = None

@@ -140,8 +140,8 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     is_made_for_nodes: bool = False
     """Whether the manager creates one object for each node. Healthy objects are then counted, but not listed."""
     unreported: Condition | None = None
-    """A condition that holds while the agent of a node has not reported everything that the object of the node
-    requests; None for kinds without such objects. The progress alone does not show whether the agent works.
+    """A condition that holds while the agent of a node has not reported everything that the node's object requests;
+    None for kinds without such objects. The progress alone does not show whether the agent works.
     """
     is_per_node: bool = False
     """Whether each pod is for one node."""

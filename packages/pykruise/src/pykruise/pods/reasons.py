@@ -537,8 +537,9 @@ CODES: Final[Mapping[Code, Meaning]] = {
         "workloads of subsets are being created, scaled or updated, or their pods start", moves_in_s=_A_NODE_S
     ),
     Code.IN_RESERVE: Meaning(
-        "pods of a subset find no node; they are kept, and other subsets have replacements for them",
-        "make room on the subset's nodes",
+        "pods of a subset found no node in time, or their update takes too long; they are kept, and other subsets "
+        "have replacements for them",
+        "make room on the subset's nodes, or find out why the update takes so long",
     ),
 }
 """All codes with their meanings."""
@@ -561,7 +562,7 @@ NOT_WRITTEN: Final = frozenset(
         Code.DISRUPTION_REFUSED,
     }
 )
-"""Codes of planned writes that were rejected, or that are not sent."""
+"""Codes of planned writes that failed, were rejected, or are not sent (yet)."""
 
 AT_REST: Final = frozenset(
     {

@@ -3,9 +3,10 @@
 connections, requests, bytes of bodies ──▶ ServerRoom: a share for each peer ──▶ True, False, or a connection to evict
 
 Pure. One address never holds more than `share` of anything, so a single client cannot use up a server. A connection
-that does not fit replaces the connection that has been idle longest: one of the same address when that address has used
-up its share, else one of the address with the most connections. A body that does not fit replaces the body that began
-to arrive first. A request that is being answered is never ended for a new request: the new request is rejected.
+that does not fit replaces an idle one: of the same address if that address has used up its share, otherwise of the
+address with the most connections. Among the idle connections of this address, it replaces the one that has been idle
+longest. A body that does not fit replaces the body that began to arrive first. A request that is being answered is
+never ended for a new request: the new request is rejected.
 """
 
 from collections.abc import Callable, Iterable, Iterator

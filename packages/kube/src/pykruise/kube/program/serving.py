@@ -3,8 +3,9 @@
 kubelet, Prometheus, a person ──▶ HttpServer ──▶ PlainServer ──▶ one function for each path ──▶ text
 
 HTTP and its limits are in kube/http/server.py: a connection is closed if a request stays incomplete for some
-seconds, or after 90 seconds without a request. When there are too many connections, the one that has been idle longest
-is closed.
+seconds, or after 90 seconds without a request. When there are too many connections, a new one replaces an idle one: one
+of the same address if that address has used up its share, otherwise one of the address with the most connections. If
+none of them is idle, the new connection is rejected.
 """
 
 import asyncio

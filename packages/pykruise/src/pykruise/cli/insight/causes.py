@@ -1,5 +1,5 @@
-"""The cause that makes a pod unavailable, or keeps it from terminating: the reason from its owner's conditions, with
-more details.
+"""The cause that makes a pod unavailable, or keeps a terminating pod from ending: the reason from its owner's
+conditions, with more details.
 
 PodView ──pods/lifecycle/blockers.py──▶ reason, words, remedy ─┐
 a Pod's document ──messages, exit codes, times────────┴──▶ cause_of() ──▶ WaitCause

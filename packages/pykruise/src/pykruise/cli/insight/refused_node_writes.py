@@ -1,10 +1,10 @@
-"""Adds rejected writes of the objects of nodes (NodePodProbe, NodeImage) to the explanation of the PodProbeMarker or
+"""Adds rejected writes of per-node objects (NodePodProbe, NodeImage) to the explanation of the PodProbeMarker or
 ImagePullJob that needs these objects.
 
-Explanation ──waits for the object of a node──▶ add_refusals_of_nodes() ──▶ the waits with the rejected write
+Explanation ──waits for a per-node object─────▶ add_refusals_of_nodes() ──▶ the waits with the rejected write
 Explanation + pods of the object ──────────────▶ add_refused_marks() ────▶ the Explanation with rejected changes of pods
 
-This module only reads. Only events about the objects of nodes report the rejections; without permission to read
+This module only reads. Only events about the per-node objects report the rejections; without permission to read
 events, nothing is added.
 """
 
@@ -36,7 +36,7 @@ _MOST_READ: Final = 10
 async def add_refusals_of_nodes(
     client: Client, explanation: Explanation, kinds: Mapping[str, str], now: Instant
 ) -> Explanation:
-    """Return the explanation, in which each wait for the object of a node contains the rejected write of this object.
+    """Return the explanation, in which each wait for a per-node object contains the rejected write of this object.
     `kinds`: code of a wait -> kind of the object.
     """
     waits: list[Wait] = []
@@ -50,7 +50,9 @@ async def add_refusals_of_nodes(
 async def _find_refusal_of_node(
     client: Client, kind: str, wait: Wait, explanation: Explanation, now: Instant
 ) -> Wait | None:
-    """Return the wait with the rejected write of the object of the first node; None if no write is rejected now."""
+    """Return the wait for the first node, with the rejected write of that node's object; None if no write is rejected
+    now.
+    """
     node = wait.pods[0]
     key = find_pod_key(node, explanation.namespace)
     is_node = wait.code in OF_A_NAMED_NODE
@@ -66,8 +68,8 @@ async def _find_refusal_of_node(
 async def add_refused_marks(
     client: Client, explanation: Explanation, sight: Sight, *, now: Instant
 ) -> Explanation:
-    """Return the explanation of an object whose results are written to its pods (`Insight.marks_pods`), with the
-    changes of these pods that the API server rejects.
+    """Return the explanation of an object whose results are written to the pods that it selects
+    (`Insight.marks_pods`), with the changes of these pods that the API server rejects.
     """
     insight = insight_of(sight.kind)
     if not insight.marks_pods or explanation.verdict == "refused":
@@ -126,7 +128,7 @@ def _make_wait(refused: RefusedWrite) -> Wait:
 
 
 async def _list_refused(client: Client, kind: str, node: str, now: Instant) -> Sequence[RefusedWrite]:
-    """Return the writes of the object of a node that are rejected now."""
+    """Return the writes of a node's object that are rejected now."""
     selector = f"involvedObject.kind={kind},involvedObject.name={node},type=Warning"
     events = await list_optional(client, EVENTS, "default", field_selector=selector)
     known = [event for event in map(refusal_of, events) if event is not None]

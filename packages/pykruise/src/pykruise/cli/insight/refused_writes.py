@@ -23,7 +23,7 @@ from pykruise.pods.workload.waiting import WAITING
 from pykruise.runtime.refusals import explain_refusal, list_refused_parts, split_remedy
 
 REFUSED_WRITES: Final = NOT_WRITTEN - {Code.NO_MANAGER}
-"""Codes of writes that the API server rejected."""
+"""Codes of planned writes that failed, were rejected, or are delayed by the manager (Churning)."""
 
 _LATE_S: Final = 30.0
 """Until this number of seconds after the estimated next attempt, an event of a failed write counts as current."""

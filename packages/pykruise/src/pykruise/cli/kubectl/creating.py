@@ -354,7 +354,7 @@ async def create_ephemeral_job(session: Session) -> list[Error]:
 
 
 async def create_pod_probe_marker(session: Session) -> list[Error]:
-    """`create podprobemarker NAME --pod-selector k=v --container C --condition TYPE -- CMD…`."""
+    """`create podprobemarker NAME --pod-selector k=v --container C [--condition TYPE] -- CMD…`."""
     call = session.call
     name = _name_of(session, "podprobemarker")
     missing = [f'"{literal}"' for literal in ("pod-selector", "container") if not call.text(literal)]

@@ -113,8 +113,8 @@ def _create_with_deadline(enough_s: int) -> str:
 _START_S: Final = 30
 """Seconds in which a container is normally created and becomes ready."""
 _LATE_S: Final = 3600
-"""Seconds after the deadline in which a pod that becomes ready was probably only slow. A pod that becomes ready later
-has probably been corrected.
+"""If a pod becomes ready within this number of seconds after the deadline, it was probably only slow. If it becomes
+ready later, a person has probably corrected it.
 """
 
 

@@ -46,7 +46,7 @@ class ImagePullJobSettings(msgspec.Struct, frozen=True, kw_only=True):
         int,
         FromFlag(
             "default-ttlseconds-for-always-nodeimage",
-            "Seconds that a pulled image stays in the NodeImage after the TTL, deadline or retry time of its job.",
+            "Seconds that an image of a job of type Always stays in the NodeImage after TTL, deadline or retry time.",
             most=LONGEST_TTL_S,
         ),
     ] = 300

@@ -2,8 +2,8 @@
 
 document + typed spec [+ the stored document] ──▶ errors_of() ──▶ field errors
 
-Pure. Same rules as OpenKruise. A missing scheme is HTTP, as for a probe of a container. Condition types that belong
-to other components are rejected.
+Pure. Same rules as OpenKruise, with two exceptions: a missing scheme is HTTP, as for a probe of a container, and the
+condition types in RESERVED_TYPES are rejected.
 """
 
 import re

@@ -3,7 +3,7 @@
 managed pods + update strategy ──▶ choose() ──▶ ChosenPods (pods in their order, other pods with reasons)
     waiting pods ▶ base order ▶ priority ▶ scatter ▶ partition ▶ updated-pods ▶ maxUnavailable
 
-Pure. The order is computed from the pods that still wait, so it does not depend on earlier rounds.
+Pure. No order is stored: each reconcile computes it again from the pods that still wait.
 """
 
 from collections.abc import Mapping, Sequence
@@ -175,9 +175,9 @@ def _split_by_budget(
 ) -> tuple[list[ManagedPod], list[ManagedPod]]:
     """Split the pods into pods to upgrade now and pods that wait.
 
-    A pod that is not ready is upgraded even if the budget is used up. It then uses a unit of the budget, because it is
-    out of service until its upgrade has ended. The first pod that exceeds the budget and all later pods wait.
-    OpenKruise counts a pod that was not ready only from the next round on.
+    The first ready pod that would exceed the budget waits, and so do all later pods. Pods before it that are not ready
+    are upgraded even if the budget is used up. Each of them then uses a unit of the budget, because it is out of
+    service until its upgrade has ended. OpenKruise counts a pod that was not ready only from the next round on.
     """
     most = count_most_unavailable(value, of=len(everyone))
     busy = sum(item.is_updated and not (item.is_consistent and item.is_ready) for item in everyone)

@@ -15,7 +15,9 @@ from pykruise.pods.view.pod_view import PodView
 
 
 def list_candidates(ws: StatefulSetWorkingSet) -> Sequence[Slot]:
-    """Slots that should have the update revision. A missing pod keeps its place in the order."""
+    """Slots that should have the update revision. Without unorderedUpdate, a missing pod keeps its place in the order.
+    With it, missing pods that are created at the update revision come first, and other missing pods are left out.
+    """
     if ws.spec.is_on_delete:
         return []
     descending = list(reversed(ws.slots))

@@ -326,8 +326,8 @@ def _find_waiting(
         return Reason(Code.SUBSETS, "its subsets do not match the spec yet")
     if reserved:
         message = (
-            f"{format_count(reserved, 'pod finds no node and is', 'pods find no node and are')} kept in reserve;"
-            " pods of other subsets replace them"
+            f"{format_count(reserved, 'pod is', 'pods are')} kept in reserve, because no node was found in time or"
+            " the update takes too long; pods of other subsets replace them"
         )
         return Reason(Code.IN_RESERVE, message)
     if status.current_revision != status.updated_revision:

@@ -67,8 +67,8 @@ class Subset(Typed, frozen=True, kw_only=True):
     max_replicas: IntOrString | None = None
     """Maximum number of pods in the subset, as a number or a percentage of replicas; unlimited by default."""
     min_replicas: IntOrString | None = None
-    """Number of pods that the subset gets before other subsets get more, as a number or a percentage of replicas; 0
-    by default.
+    """Minimum number of pods in the subset, as a number or a percentage of replicas; 0 by default. Every subset gets
+    its minimum, in the order of the list, before any subset gets more.
     """
     name: str
     """Name of the subset. It is part of the name of the subset's workload."""

@@ -33,7 +33,9 @@ PATCH_ANNOTATION: Final = "apps.kruise.io/subset-patch"
 """Annotation of a workload: the patch of its subset, as JSON; empty when there is no patch."""
 
 RESERVED_LABEL: Final = "apps.kruise.io/united-deployment-reserved-pod"
-"""Label of a pod: `true` while it is reserved, `false` once it works."""
+"""Label of a pod in the mode RESERVE (schedulability.py): `true` while the pod is reserved, which means that other
+subsets replace it; otherwise `false`.
+"""
 
 STATEFUL_SET: Final = "statefulSetTemplate"
 ADVANCED_STATEFUL_SET: Final = "advancedStatefulSetTemplate"

@@ -1,4 +1,5 @@
-"""Remedies for a pod without a node, from the message of Kubernetes' scheduler: the only place that reads this message.
+"""Remedies for a pod without a node, from the message of Kubernetes' scheduler. blockers.py only searches the message
+for missing PersistentVolumeClaims.
 
 message of the condition PodScheduled ──▶ describe_remedy(), describe_obstacles()
 

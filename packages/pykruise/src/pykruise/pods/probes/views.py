@@ -61,7 +61,7 @@ RESERVED_TYPES: Final = (
     "KruisePodReady",
     "InPlaceUpdateReady",
 )
-"""Pod conditions that other components own."""
+"""Types of pod conditions that a marker must not set, because other components set them."""
 
 
 class MarkerView(WorkloadView, frozen=True, kw_only=True):

@@ -35,7 +35,7 @@ class DerivedName(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def warnings_of_names(doc: Mapping[str, Any], derived: Sequence[DerivedName], settings: Any) -> Iterator[str]:
-    """Warnings of objects that cannot be created because their names would be too long; one per kind."""
+    """Yield a warning for each DerivedName with a value that would be too long."""
     if not get_path(doc, "metadata", "name"):
         return
     for derived_name in derived:

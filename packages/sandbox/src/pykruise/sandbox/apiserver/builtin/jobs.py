@@ -210,8 +210,8 @@ def _check_job_changes(new: Doc, old: Doc) -> Causes:
 
 
 def _select_frozen_template(spec: Doc, old: Doc) -> Any:
-    """Return the parts of the template that never change. In a suspended job, the fields that decide where the pods are
-    scheduled may change.
+    """Return the parts of the template that must not change. In a suspended job, labels, annotations and the fields
+    that decide where the pods are scheduled may change.
     """
     template = spec.get("template") or {}
     if not old.get("suspend"):

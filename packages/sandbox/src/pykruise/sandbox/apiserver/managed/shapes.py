@@ -44,7 +44,9 @@ class Shape:
         self.kind = kind
         self.atomic = atomic
         self.keys = keys
-        """Keys of a list: the members that identify its items, with their defaults; None if the list is a set."""
+        """Keys of a list: the members that identify its items, with their defaults; None for a set
+        and for an atomic list.
+        """
         self.element = element
         """Shape of a list's items, or of a map's values that are not named fields."""
         self.names: Mapping[str, Shape] | None = None
