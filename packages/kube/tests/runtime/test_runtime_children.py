@@ -1,0 +1,77 @@
+"""Children of an operator's objects: events that enqueue the owner, the end of the owner, and what counts as a change."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from pykruise.kube.resources import CONFIG_MAPS, Resource
+from pykruise.operators import Child, Desired, Observed, operator
+from pykruise.runtime.operator import Operator, Work
+from pykruise.testing.sandbox import Sandbox
+
+SITES: Final = Resource("example.com", "v1", "sites", "Site")
+TEAMS: Final = Resource("example.com", "v1", "teams", "Team", namespaced=False)
+
+
+def definition_of(resource: Resource) -> dict[str, Any]:
+    """Return a CRD whose objects may have any spec and status."""
+    any_fields = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {
+        "name": resource.version,
+        "served": True,
+        "storage": True,
+        "subresources": {"status": {}},
+        "schema": {
+            "openAPIV3Schema": {"type": "object", "properties": {"spec": any_fields, "status": any_fields}}
+        },
+    }
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{resource.plural}.{resource.group}"},
+        "spec": {
+            "group": resource.group,
+            "scope": "Namespaced" if resource.namespaced else "Cluster",
+            "names": {"kind": resource.kind, "plural": resource.plural},
+            "versions": [version],
+        },
+    }
+
+
+def make_object(resource: Resource, name: str, **spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "metadata": {"name": name},
+        "spec": spec,
+    }
+
+
+def start(sandbox: Sandbox, *work: Work) -> None:
+    """Serve the kinds of the works, and start one operator for all of them."""
+    for resource in dict.fromkeys(item.resource for item in work):
+        sandbox.apply(definition_of(resource))
+    sandbox.start(Operator(sandbox.client, work).run())
+
+
+def names_of(sandbox: Sandbox, kind: str, *, namespace: str = "default") -> Sequence[str]:
+    return [item["metadata"]["name"] for item in sandbox.list(kind, namespace=namespace)]
+
+
+def test_the_children_of_a_cluster_scoped_object_enqueue_it() -> None:
+    # given
+    def plan(_: Observed) -> Desired:
+        return Desired(children=[Child(CONFIG_MAPS, "members", {"data": {"a": "b"}}, namespace="shop")])
+
+    with Sandbox(nodes=0) as sandbox:
+        start(sandbox, operator(TEAMS, plan, owns=[CONFIG_MAPS], finalizer="example.com/team"))
+        sandbox.apply("{apiVersion: v1, kind: Namespace, metadata: {name: shop}}", make_object(TEAMS, "red"))
+        sandbox.until(lambda: "members" in names_of(sandbox, "configmaps", namespace="shop"))
+        # when
+        sandbox.delete("configmaps", "members", namespace="shop")
+        # then it is created again
+        sandbox.until(lambda: "members" in names_of(sandbox, "configmaps", namespace="shop"))
+        # when
+        sandbox.delete("teams", "red")
+        # then the finalizer is removed after the child
+        sandbox.until(lambda: not names_of(sandbox, "teams", namespace=""))
+        assert "members" not in names_of(sandbox, "configmaps", namespace="shop")
