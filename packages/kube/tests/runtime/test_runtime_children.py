@@ -3,8 +3,12 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
+import pytest
+
+from pykruise.kube.documents import encode
 from pykruise.kube.resources import CONFIG_MAPS, Resource
 from pykruise.operators import Child, Desired, Observed, operator
+from pykruise.runtime.objects import DocumentView, project_document
 from pykruise.runtime.operator import Operator, Work
 from pykruise.testing.sandbox import Sandbox
 
@@ -53,6 +57,13 @@ def start(sandbox: Sandbox, *work: Work) -> None:
     sandbox.start(Operator(sandbox.client, work).run())
 
 
+def observe(document: dict[str, Any], *owned: DocumentView) -> Observed:
+    """Return the snapshot of a stored object that owns these ConfigMaps."""
+    metadata = {"uid": "1", "resourceVersion": "1", "namespace": "default", **document["metadata"]}
+    view = project_document(encode({**document, "metadata": metadata}))
+    return Observed(object=view, owned={CONFIG_MAPS: owned})
+
+
 def names_of(sandbox: Sandbox, kind: str, *, namespace: str = "default") -> Sequence[str]:
     return [item["metadata"]["name"] for item in sandbox.list(kind, namespace=namespace)]
 
@@ -75,3 +86,33 @@ def test_the_children_of_a_cluster_scoped_object_enqueue_it() -> None:
         # then the finalizer is removed after the child
         sandbox.until(lambda: not names_of(sandbox, "teams", namespace=""))
         assert "members" not in names_of(sandbox, "configmaps", namespace="shop")
+
+
+def test_finalize_may_return_an_iterator_of_the_children_that_stay() -> None:
+    # given
+    def plan(_: Observed) -> Desired:
+        return Desired(children=(Child(CONFIG_MAPS, name, {"data": {}}) for name in ("a", "b")))
+
+    def finalize(_: Observed) -> Desired:
+        return Desired(children=(Child(CONFIG_MAPS, name, {"data": {}}) for name in ("a",)))
+
+    with Sandbox(nodes=0) as sandbox:
+        work = operator(SITES, plan, owns=[CONFIG_MAPS], finalizer="example.com/site", finalize=finalize)
+        start(sandbox, work)
+        sandbox.apply(make_object(SITES, "hello"))
+        sandbox.until(lambda: {"a", "b"} <= set(names_of(sandbox, "configmaps")))
+        # when
+        sandbox.delete("sites", "hello")
+        # then
+        sandbox.until(lambda: not names_of(sandbox, "sites"))
+
+
+def test_a_plan_that_returns_a_child_twice_is_an_error() -> None:
+    # given
+    def plan(_: Observed) -> Desired:
+        return Desired(children=[Child(CONFIG_MAPS, "a", {"data": {name: ""}}) for name in ("x", "y")])
+
+    work = operator(SITES, plan, owns=[CONFIG_MAPS])
+    # when, then
+    with pytest.raises(ValueError, match="the plan for default/hello returned ConfigMap default/a twice"):
+        work.control.plan(observe(make_object(SITES, "hello")))

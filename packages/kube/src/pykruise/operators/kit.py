@@ -8,7 +8,7 @@ snapshot() ──▶ Observed ──▶ the operator's plan ──▶ Desired �
 Writes of one stage run concurrently. A child that is being deleted stays unchanged: its end enqueues the owner.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -33,6 +33,8 @@ from pykruise.runtime.wakes import wake_itself, wake_owner
 __all__ = ["operator"]
 
 PlanFunction = Callable[[Observed], Desired]
+
+_Children = Mapping[tuple[Resource, Key], Child]
 
 _TAKEN_AGAIN_S = 300.0
 """Seconds until a taken name is checked again: events of the object that has the name do not enqueue the owner."""
@@ -100,22 +102,24 @@ class _Kit(msgspec.Struct, frozen=True, kw_only=True):
         """Decide about one object."""
         view = observed.object
         if not view.is_deleting:
-            return self._to_plan(observed, self.plan(observed), first=self._add_finalizer(view))
+            desired = self.plan(observed)
+            children = _index_children(desired.children, view)
+            return self._to_plan(observed, desired, children, first=self._add_finalizer(view))
         if not self.finalizer or self.finalizer not in view.finalizers:
             return Plan()
         return self._end(observed, self.finalize(observed))
 
     def _end(self, observed: Observed, desired: Desired) -> Plan:
         """Return the plan for a terminating object: the finalizer is removed last."""
-        plan = self._to_plan(observed, desired, first=())
+        children = _index_children(desired.children, observed.object)
+        plan = self._to_plan(observed, desired, children, first=())
         if plan.stages or plan.waiting is not None:
             return plan
-        wanted = {_build_identity(child, observed.object) for child in desired.children}
         left = [
             f"{resource.kind} {view.name}"
             for resource, views in observed.owned.items()
             for view in views
-            if (resource, view.key) not in wanted
+            if (resource, view.key) not in children
         ]
         if left:
             message = (
@@ -146,9 +150,10 @@ class _Kit(msgspec.Struct, frozen=True, kw_only=True):
         # The patch replaces a list that other controllers write too.
         return Step(action=patch_object(self.resource, view, body, unchanged=True), because=because)
 
-    def _to_plan(self, observed: Observed, desired: Desired, *, first: tuple[Stage, ...]) -> Plan:
+    def _to_plan(
+        self, observed: Observed, desired: Desired, children: _Children, *, first: tuple[Stage, ...]
+    ) -> Plan:
         view = observed.object
-        children = {_build_identity(child, view): child for child in desired.children}
         waiting, notes = desired.waiting, list(desired.events)
         writes: list[Step] = []
         owned = {(resource, item.key): item for resource, views in observed.owned.items() for item in views}
@@ -188,11 +193,18 @@ class _Kit(msgspec.Struct, frozen=True, kw_only=True):
         return patch_object(child.resource, stored, patch, patch_type=PatchType.MERGE)
 
 
-def _build_identity(child: Child, owner: DocumentView) -> tuple[Resource, Key]:
-    return child.resource, Key(namespace_of(child, owner), child.name)
+def _index_children(children: Iterable[Child], owner: DocumentView) -> _Children:
+    """Return the children by resource and key. Raises ValueError if one of them occurs twice."""
+    result: dict[tuple[Resource, Key], Child] = {}
+    for child in children:
+        key = Key(namespace_of(child, owner), child.name)
+        if (child.resource, key) in result:
+            raise ValueError(f"the plan for {owner.key} returned {child.resource.kind} {key} twice")
+        result[child.resource, key] = child
+    return result
 
 
-def _plan_deletions(observed: Observed, children: Mapping[tuple[Resource, Key], Child]) -> Iterator[Step]:
+def _plan_deletions(observed: Observed, children: _Children) -> Iterator[Step]:
     for resource, views in observed.owned.items():
         for view in views:
             if (resource, view.key) in children or view.is_deleting:
