@@ -1,4 +1,4 @@
-"""Children of an operator's objects: events that enqueue the owner, the end of the owner, and what counts as a change."""
+"""Children of an operator: events that enqueue their owner, the end of the owner, and the writes that they need."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -8,8 +8,10 @@ import pytest
 from pykruise.kube.documents import encode
 from pykruise.kube.resources import CONFIG_MAPS, Resource
 from pykruise.operators import Child, Desired, Observed, operator
-from pykruise.runtime.objects import DocumentView, project_document
+from pykruise.runtime.actions import patch_object
+from pykruise.runtime.objects import DocumentView, Seen, control_of, project_document
 from pykruise.runtime.operator import Operator, Work
+from pykruise.runtime.plan import Chain, Plan, Stage, Step
 from pykruise.testing.sandbox import Sandbox
 
 SITES: Final = Resource("example.com", "v1", "sites", "Site")
@@ -91,10 +93,10 @@ def test_the_children_of_a_cluster_scoped_object_enqueue_it() -> None:
 def test_finalize_may_return_an_iterator_of_the_children_that_stay() -> None:
     # given
     def plan(_: Observed) -> Desired:
-        return Desired(children=(Child(CONFIG_MAPS, name, {"data": {}}) for name in ("a", "b")))
+        return Desired(children=(Child(CONFIG_MAPS, name, {"data": {"x": ""}}) for name in ("a", "b")))
 
     def finalize(_: Observed) -> Desired:
-        return Desired(children=(Child(CONFIG_MAPS, name, {"data": {}}) for name in ("a",)))
+        return Desired(children=(Child(CONFIG_MAPS, name, {"data": {"x": ""}}) for name in ("a",)))
 
     with Sandbox(nodes=0) as sandbox:
         work = operator(SITES, plan, owns=[CONFIG_MAPS], finalizer="example.com/site", finalize=finalize)
@@ -116,3 +118,25 @@ def test_a_plan_that_returns_a_child_twice_is_an_error() -> None:
     # when, then
     with pytest.raises(ValueError, match="the plan for default/hello returned ConfigMap default/a twice"):
         work.control.plan(observe(make_object(SITES, "hello")))
+
+
+def test_two_works_of_one_program_read_one_resource() -> None:
+    # given
+    def plan(_: Observed) -> Desired:
+        return Desired(children=[Child(CONFIG_MAPS, "a", {"data": {"x": ""}})])
+
+    def mark(seen: Seen) -> Plan:
+        if seen.object.name != "a" or "marked" in seen.object.labels:
+            return Plan()
+        patch = patch_object(CONFIG_MAPS, seen.object, {"metadata": {"labels": {"marked": "true"}}})
+        chain = Chain(subject="a", steps=(Step(action=patch, because="it needs the label"),))
+        return Plan(stages=(Stage(purpose="mark", chains=(chain,)),))
+
+    marker = Work(resource=CONFIG_MAPS, control=control_of(CONFIG_MAPS, mark))
+    with Sandbox(nodes=0) as sandbox:
+        sandbox.apply(definition_of(SITES), make_object(SITES, "hello"))
+        # when
+        work = [operator(SITES, plan, owns=[CONFIG_MAPS]), marker]
+        sandbox.start(Operator(sandbox.client, work).run())
+        # then
+        sandbox.until(lambda: sandbox.get("configmaps", "a")["metadata"]["labels"] == {"marked": "true"})

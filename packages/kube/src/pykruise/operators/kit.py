@@ -9,7 +9,6 @@ Writes of one stage run concurrently. A child that is being deleted stays unchan
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache
 from typing import Any
 
 import msgspec
@@ -59,8 +58,8 @@ def operator(
     """
     if finalizer and "/" not in finalizer:
         raise ValueError(f"finalizer {finalizer!r}: write a domain and a name, such as example.com/site")
-    views = _make_views(resource)
-    owned = tuple((child, _make_views(child)) for child in dict.fromkeys(owns))
+    views = make_object_views(resource)
+    owned = tuple((child, make_object_views(child)) for child in dict.fromkeys(owns))
     kit = _Kit(resource=resource, plan=plan, finalize=finalize, finalizer=finalizer, owned=owned)
     control = Control(
         name=name or resource.plural,
@@ -73,12 +72,6 @@ def operator(
         plan=kit.decide,
     )
     return Work(resource=resource, control=control)
-
-
-@cache
-def _make_views(resource: Resource) -> Views[DocumentView]:
-    """Return the views of a resource: operators of one program share its cache."""
-    return make_object_views(resource)
 
 
 class _Kit(msgspec.Struct, frozen=True, kw_only=True):
