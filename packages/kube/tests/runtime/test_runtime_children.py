@@ -1,6 +1,6 @@
 """Children of an operator: events that enqueue their owner, the end of the owner, and the writes that they need."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import pytest
@@ -8,7 +8,7 @@ import pytest
 from pykruise.kube.documents import encode
 from pykruise.kube.resources import CONFIG_MAPS, Resource
 from pykruise.operators import Child, Desired, Observed, operator
-from pykruise.runtime.actions import patch_object
+from pykruise.runtime.actions import Patch, patch_object
 from pykruise.runtime.objects import DocumentView, Seen, control_of, project_document
 from pykruise.runtime.operator import Operator, Work
 from pykruise.runtime.plan import Chain, Plan, Stage, Step
@@ -64,6 +64,18 @@ def observe(document: dict[str, Any], *owned: DocumentView) -> Observed:
     metadata = {"uid": "1", "resourceVersion": "1", "namespace": "default", **document["metadata"]}
     view = project_document(encode({**document, "metadata": metadata}))
     return Observed(object=view, owned={CONFIG_MAPS: owned})
+
+
+def make_child(name: str, **annotations: str) -> DocumentView:
+    """Return a stored ConfigMap with these annotations of `pykruise.io`."""
+    metadata = {
+        "name": name,
+        "namespace": "default",
+        "uid": name,
+        "resourceVersion": "1",
+        "annotations": {f"pykruise.io/{key.replace('_', '-')}": text for key, text in annotations.items()},
+    }
+    return project_document(encode({"metadata": metadata}))
 
 
 def names_of(sandbox: Sandbox, kind: str, *, namespace: str = "default") -> Sequence[str]:
@@ -140,3 +152,63 @@ def test_two_works_of_one_program_read_one_resource() -> None:
         sandbox.start(Operator(sandbox.client, work).run())
         # then
         sandbox.until(lambda: sandbox.get("configmaps", "a")["metadata"]["labels"] == {"marked": "true"})
+
+
+def test_two_operators_of_one_object_keep_the_children_of_each_other() -> None:
+    # given
+    def plan_for(name: str) -> Callable[[Observed], Desired]:
+        def plan(observed: Observed) -> Desired:
+            wanted = observed.object.spec[name]
+            return Desired(children=[Child(CONFIG_MAPS, item, {"data": {"x": ""}}) for item in wanted])
+
+        return plan
+
+    with Sandbox(nodes=0) as sandbox:
+        start(
+            sandbox, *(operator(SITES, plan_for(n), owns=[CONFIG_MAPS], name=n) for n in ("pages", "styles"))
+        )
+        sandbox.apply(make_object(SITES, "hello", pages=["a", "b"], styles=["c"]))
+        # when
+        sandbox.advance(10)
+        # then
+        assert {"a", "b", "c"} <= set(names_of(sandbox, "configmaps"))
+        writes = [event["reason"] for event in sandbox.events("sites/hello")]
+        assert set(writes) == {"Created"}
+        # when
+        sandbox.patch("sites", "hello", {"spec": {"pages": ["a"]}})
+        sandbox.advance(10)
+        # then
+        assert {"a", "b", "c"} & set(names_of(sandbox, "configmaps")) == {"a", "c"}
+
+
+def test_an_operator_deletes_only_children_that_it_wrote() -> None:
+    # given
+    work = operator(SITES, lambda _: Desired(), owns=[CONFIG_MAPS], name="pages")
+    owned = (
+        make_child("own", applied_fields="{}", applied_by="pages"),
+        make_child("of-an-earlier-version", applied_fields="{}"),
+        make_child("of-another-operator", applied_fields="{}", applied_by="styles"),
+        make_child("of-another-program"),
+    )
+    # when
+    plan = work.control.plan(observe(make_object(SITES, "hello"), *owned))
+    # then
+    assert [step.action.key.name for step in plan.steps] == ["own", "of-an-earlier-version"]
+
+
+def test_a_finalizer_does_not_wait_for_objects_that_the_operator_did_not_write() -> None:
+    # given
+    work = operator(
+        SITES, lambda _: Desired(), owns=[CONFIG_MAPS], name="pages", finalizer="example.com/site"
+    )
+    document = make_object(SITES, "hello")
+    document["metadata"] |= {
+        "deletionTimestamp": "2026-01-01T00:00:00Z",
+        "finalizers": ["example.com/site", "example.com/other"],
+    }
+    other = make_child("of-another-operator", applied_fields="{}", applied_by="styles")
+    # when
+    (step,) = work.control.plan(observe(document, other)).steps
+    # then
+    assert isinstance(step.action, Patch)
+    assert step.action.body == {"metadata": {"finalizers": ["example.com/other"]}}

@@ -6,7 +6,8 @@ stored document + wanted document ──▶ patch_of() ──▶ a merge patch; 
 A patch changes only fields that the child names, or named before: API servers and other controllers set the other
 fields. A list belongs to the child as a whole, except for fields that others added to its items. The annotation
 `APPLIED_FIELDS` keeps the names of the fields, without their values, so that a field is removed when the child does not
-name it any more.
+name it any more. The annotation `APPLIED_BY` keeps the name of the operator, so that no operator deletes the children
+of another one.
 
 Pure.
 """
@@ -21,7 +22,10 @@ from pykruise.kube.patches.merge import diff_merge
 from pykruise.kube.resources import Resource
 from pykruise.runtime.objects import DocumentView, build_owner_reference_to
 
-__all__ = ["APPLIED_FIELDS", "Child", "build_child_document", "patch_of"]
+__all__ = ["APPLIED_BY", "APPLIED_FIELDS", "Child", "build_child_document", "is_applied_by", "patch_of"]
+
+APPLIED_BY: Final = "pykruise.io/applied-by"
+"""Annotation of a child: the name of the operator that wrote it last."""
 
 APPLIED_FIELDS: Final = "pykruise.io/applied-fields"
 """Annotation of a child: JSON with the names of the fields that its operator wrote last."""
@@ -57,9 +61,11 @@ def namespace_of(child: Child, owner: DocumentView) -> str:
     return child.namespace or owner.namespace
 
 
-def build_child_document(child: Child, resource: Resource, owner: DocumentView) -> Document:
-    """Return the document with which the child is created. `resource`: resource of the owner."""
-    wanted = _build_wanted(child)
+def build_child_document(child: Child, resource: Resource, owner: DocumentView, *, operator: str) -> Document:
+    """Return the document with which the child is created. `resource`: resource of the owner. `operator`: name of the
+    operator.
+    """
+    wanted = _build_wanted(child, operator)
     metadata = {
         **wanted["metadata"],
         "name": child.name,
@@ -71,16 +77,24 @@ def build_child_document(child: Child, resource: Resource, owner: DocumentView) 
     return {**kind, **wanted, "metadata": metadata}
 
 
-def patch_of(child: Child, stored: DocumentView) -> Document | None:
+def patch_of(child: Child, stored: DocumentView, *, operator: str) -> Document | None:
     """Return the merge patch that changes the stored child to the wanted one; None: nothing differs."""
-    aimed = _merge_wanted(stored.doc, _build_wanted(child), _read_applied_fields(stored))
+    aimed = _merge_wanted(stored.doc, _build_wanted(child, operator), _read_applied_fields(stored))
     return diff_merge(stored.doc, aimed) or None
 
 
-def _build_wanted(child: Child) -> Document:
+def is_applied_by(stored: DocumentView, operator: str) -> bool:
+    """Whether the operator of this name wrote the child. Earlier versions wrote no name: such a child belongs to any
+    operator of its owner.
+    """
+    return APPLIED_FIELDS in stored.annotations and stored.annotations.get(APPLIED_BY, operator) == operator
+
+
+def _build_wanted(child: Child, operator: str) -> Document:
     fields = msgspec.json.encode(_list_names(child.body), order="sorted").decode()
     metadata = child.body.get("metadata") or {}
-    annotations = {**(metadata.get("annotations") or {}), APPLIED_FIELDS: fields}
+    own = {APPLIED_BY: operator, APPLIED_FIELDS: fields}
+    annotations = {**(metadata.get("annotations") or {}), **own}
     return {**child.body, "metadata": {**metadata, "annotations": annotations}}
 
 

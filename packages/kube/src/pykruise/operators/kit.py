@@ -17,7 +17,7 @@ from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import Resource
 from pykruise.kube.values.counts import format_count
-from pykruise.operators.children import Child, build_child_document, namespace_of, patch_of
+from pykruise.operators.children import Child, build_child_document, is_applied_by, namespace_of, patch_of
 from pykruise.operators.decisions import Desired, DesiredReason, Observed
 from pykruise.runtime.actions import Action, Create, delete_object, patch_object
 from pykruise.runtime.control import Control
@@ -53,17 +53,19 @@ def operator(
     `plan`: a pure function, called for each event of an object or of its children. `owns`: resources of the children.
     `finalizer`: a name such as `example.com/site`; the object stays until the children that `finalize` does not want
     are deleted, and until the result of `finalize` has no `waiting`. Empty: Kubernetes' garbage collection deletes the
-    children. `name`: name in logs, metrics and events; empty: the resource's plural. Raises ValueError for a finalizer
-    without `/`.
+    children. `name`: name in logs, metrics, events and the children's annotation `APPLIED_BY`; empty: the resource's
+    plural. Two operators for one resource must have two names, since each deletes the children with its name that its
+    plan does not return. Raises ValueError for a finalizer without `/`.
     """
     if finalizer and "/" not in finalizer:
         raise ValueError(f"finalizer {finalizer!r}: write a domain and a name, such as example.com/site")
     views = make_object_views(resource)
     owned = tuple((child, make_object_views(child)) for child in dict.fromkeys(owns))
-    kit = _Kit(resource=resource, plan=plan, finalize=finalize, finalizer=finalizer, owned=owned)
+    name = name or resource.plural
+    kit = _Kit(name=name, resource=resource, plan=plan, finalize=finalize, finalizer=finalizer, owned=owned)
     control = Control(
-        name=name or resource.plural,
-        component=name or resource.plural,
+        name=name,
+        component=name,
         objects=views,
         reads=lambda _: tuple(item for _, item in owned),
         wakes=lambda _: (wake_itself(views), *(wake_owner(item, resource) for _, item in owned)),
@@ -75,6 +77,7 @@ def operator(
 
 
 class _Kit(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
     resource: Resource
     plan: PlanFunction
     finalize: PlanFunction
@@ -112,7 +115,7 @@ class _Kit(msgspec.Struct, frozen=True, kw_only=True):
             f"{resource.kind} {view.name}"
             for resource, views in observed.owned.items()
             for view in views
-            if (resource, view.key) not in children
+            if (resource, view.key) not in children and is_applied_by(view, self.name)
         ]
         if left:
             message = (
@@ -160,7 +163,7 @@ class _Kit(msgspec.Struct, frozen=True, kw_only=True):
                 notes.append(_note_of(waiting))
             elif (action := self._write_of(child, key, view, stored)) is not None:
                 writes.append(_build_step(action, resource, child.name))
-        unwanted = list(_plan_deletions(observed, children))
+        unwanted = list(_plan_deletions(observed, children, operator=self.name))
         stages = [*first, *([_build_stage("write children", writes)] if writes else ())]
         if unwanted:
             stages.append(_build_stage("delete children", unwanted))
@@ -179,9 +182,9 @@ class _Kit(msgspec.Struct, frozen=True, kw_only=True):
         self, child: Child, key: Key, owner: DocumentView, stored: DocumentView | None
     ) -> Action | None:
         if stored is None:
-            body = build_child_document(child, self.resource, owner)
+            body = build_child_document(child, self.resource, owner, operator=self.name)
             return Create(resource=child.resource, key=key, body=body)
-        if stored.is_deleting or (patch := patch_of(child, stored)) is None:
+        if stored.is_deleting or (patch := patch_of(child, stored, operator=self.name)) is None:
             return None
         return patch_object(child.resource, stored, patch, patch_type=PatchType.MERGE)
 
@@ -197,10 +200,11 @@ def _index_children(children: Iterable[Child], owner: DocumentView) -> _Children
     return result
 
 
-def _plan_deletions(observed: Observed, children: _Children) -> Iterator[Step]:
+def _plan_deletions(observed: Observed, children: _Children, *, operator: str) -> Iterator[Step]:
     for resource, views in observed.owned.items():
         for view in views:
-            if (resource, view.key) in children or view.is_deleting:
+            is_unwanted = (resource, view.key) not in children and is_applied_by(view, operator)
+            if not is_unwanted or view.is_deleting:
                 continue
             yield Step(
                 action=delete_object(resource, view, propagation="Background"),
