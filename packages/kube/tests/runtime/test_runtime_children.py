@@ -6,8 +6,9 @@ from typing import Any, Final
 import pytest
 
 from pykruise.kube.documents import encode
-from pykruise.kube.resources import CONFIG_MAPS, Resource
+from pykruise.kube.resources import CONFIG_MAPS, DEPLOYMENTS, SECRETS, Resource
 from pykruise.operators import Child, Desired, Observed, operator
+from pykruise.operators.children import build_child_document, patch_of
 from pykruise.runtime.actions import Patch, patch_object
 from pykruise.runtime.objects import DocumentView, Seen, control_of, project_document
 from pykruise.runtime.operator import Operator, Work
@@ -212,3 +213,147 @@ def test_a_finalizer_does_not_wait_for_objects_that_the_operator_did_not_write()
     # then
     assert isinstance(step.action, Patch)
     assert step.action.body == {"metadata": {"finalizers": ["example.com/other"]}}
+
+
+# ── children that the API server stores in another form ──────────────────────
+
+
+def list_writes(sandbox: Sandbox, owner: str) -> Sequence[str]:
+    """Return the messages of the events about writes of children."""
+    events = sandbox.events(owner)
+    return [event["message"] for event in events if event["reason"] in ("Created", "Changed", "Deleted")]
+
+
+POD_TEMPLATE: Final = {
+    "metadata": {"labels": {"app": "web"}, "annotations": {}},
+    "spec": {
+        "hostNetwork": False,
+        "containers": (
+            {
+                "name": "main",
+                "image": "web:1",
+                "env": [],
+                "ports": None,
+                "resources": {"requests": {"cpu": "0.5", "memory": "1024Mi"}, "limits": {}},
+            },
+            {"name": "side", "image": "side:1", "resources": None},
+        ),
+        "volumes": [{"name": "scratch", "emptyDir": {}}],
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("resource", "body"),
+    [
+        (SECRETS, {"stringData": {"password": "x"}, "data": {"user": "YQ=="}}),
+        (CONFIG_MAPS, {"data": {}, "metadata": {"labels": {}}}),
+        (
+            DEPLOYMENTS,
+            {
+                "spec": {
+                    "paused": False,
+                    "replicas": 0,
+                    "selector": {"matchLabels": {"app": "web"}},
+                    "template": POD_TEMPLATE,
+                }
+            },
+        ),
+    ],
+    ids=["Secret", "ConfigMap", "Deployment"],
+)
+def test_a_child_that_is_stored_in_another_form_is_written_once(
+    resource: Resource, body: dict[str, Any]
+) -> None:
+    # given
+    def plan(observed: Observed) -> Desired:
+        return Desired(
+            children=[Child(resource, "a", body)], status={"observedGeneration": observed.object.generation}
+        )
+
+    with Sandbox(nodes=0) as sandbox:
+        start(sandbox, operator(SITES, plan, owns=[resource]))
+        # when
+        sandbox.apply(make_object(SITES, "hello"))
+        sandbox.advance(30)
+        sandbox.patch("sites", "hello", {"spec": {"x": 1}})
+        sandbox.advance(30)
+        # then
+        assert list_writes(sandbox, "sites/hello") == [f"created {resource.kind} a"]
+        assert sandbox.get("sites", "hello")["status"] == {"observedGeneration": 2}
+
+
+def test_a_change_of_a_child_in_another_form_is_undone() -> None:
+    # given
+    def plan(observed: Observed) -> Desired:
+        names = observed.object.spec["names"]
+        return Desired(children=[Child(SECRETS, "a", {"stringData": dict.fromkeys(names, "x")})])
+
+    with Sandbox(nodes=0) as sandbox:
+        start(sandbox, operator(SITES, plan, owns=[SECRETS]))
+        sandbox.apply(make_object(SITES, "hello", names=["user", "password"]))
+        sandbox.until(lambda: sandbox.get("secrets", "a")["data"] == {"user": "eA==", "password": "eA=="})
+        # when
+        sandbox.patch("secrets", "a", {"data": {"password": "eQ=="}})
+        # then
+        sandbox.until(lambda: sandbox.get("secrets", "a")["data"] == {"user": "eA==", "password": "eA=="})
+        # when
+        sandbox.patch("sites", "hello", {"spec": {"names": ["user"]}})
+        # then
+        sandbox.until(lambda: sandbox.get("secrets", "a")["data"] == {"user": "eA=="})
+
+
+def store(child: Child, **stored: Any) -> DocumentView:
+    """Return the view of a child with these stored fields, and the annotations of its last write."""
+    site = observe(make_object(SITES, "hello")).object
+    document = build_child_document(child, SITES, site, operator="sites")
+    metadata = {**document["metadata"], "uid": "2", "resourceVersion": "2"}
+    return project_document(encode({**document, **stored, "metadata": metadata}))
+
+
+def deployment(**container: Any) -> Child:
+    spec = {"template": {"spec": {"containers": [{"name": "main", **container}]}}}
+    return Child(DEPLOYMENTS, "a", {"spec": spec})
+
+
+def containers_of(document: Any) -> Any:
+    return document["spec"]["template"]["spec"]["containers"]
+
+
+def test_values_of_built_in_kinds_are_compared_as_they_are_stored() -> None:
+    # given
+    wanted = {"env": [], "tty": False, "resources": {"limits": {"cpu": "0.5"}}}
+    child = deployment(**wanted)
+    kept = deployment(resources={"limits": {"cpu": "500m"}}, imagePullPolicy="Always").body
+    changed = deployment(resources={"limits": {"cpu": "400m"}}).body
+    filled = deployment(resources={"limits": {"cpu": "500m"}}, env=[{"name": "A"}], tty=True).body
+    # when
+    patches = [patch_of(child, store(child, **body), operator="sites") for body in (kept, changed, filled)]
+    # then
+    assert patches[0] is None
+    assert containers_of(patches[1])[0]["resources"] == {"limits": {"cpu": "500m"}}
+    assert containers_of(patches[2])[0]["env"] == []
+    assert containers_of(patches[2])[0]["tty"] is False
+
+
+def test_a_field_that_this_version_does_not_know_is_sent_unchanged() -> None:
+    # given
+    child = deployment(fieldOfTheFuture={"cpu": "0.5"}, resources={"limits": {"cpu": "0.5"}})
+    same = deployment(fieldOfTheFuture={"cpu": "0.5"}, resources={"limits": {"cpu": "500m"}}).body
+    other = deployment(fieldOfTheFuture={"cpu": "1"}, resources={"limits": {"cpu": "500m"}}).body
+    # when
+    patches = [patch_of(child, store(child, **body), operator="sites") for body in (same, other)]
+    # then
+    assert patches[0] is None
+    assert containers_of(patches[1])[0]["fieldOfTheFuture"] == {"cpu": "0.5"}
+
+
+def test_nulls_in_the_lists_of_a_custom_resource_are_no_difference() -> None:
+    # given
+    child = Child(SITES, "a", {"spec": {"members": [{"name": "x", "role": None}], "empty": {}}})
+    kept = {"spec": {"members": [{"name": "x"}], "empty": {}}}
+    changed = {"spec": {"members": [{"name": "x", "role": "owner"}]}}
+    # when
+    patches = [patch_of(child, store(child, **body), operator="sites") for body in (kept, changed)]
+    # then
+    assert patches == [None, child.body]
