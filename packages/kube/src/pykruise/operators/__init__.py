@@ -7,13 +7,14 @@ This package builds values of `pykruise.runtime`. For everything that it cannot 
 in the same program.
 """
 
-from pykruise.operators.children import APPLIED_FIELDS, Child
+from pykruise.operators.children import APPLIED_BY, APPLIED_FIELDS, Child
 from pykruise.operators.decisions import Desired, DesiredReason, Observed
 from pykruise.operators.kit import operator
 from pykruise.operators.program import main
 from pykruise.operators.reviews import defaulting, validating, webhook_configurations
 
 __all__ = [
+    "APPLIED_BY",
     "APPLIED_FIELDS",
     "Child",
     "Desired",

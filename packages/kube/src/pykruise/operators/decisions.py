@@ -66,7 +66,9 @@ class Desired(msgspec.Struct, frozen=True, kw_only=True):
     """The state that an object and its children should have."""
 
     children: Iterable[Child] = ()
-    """All objects that the object should own. An owned object that is not among them is deleted."""
+    """All objects that the object should own. Children that the operator wrote, and that are not among them, are
+    deleted. Two children of one resource, namespace and name are a ValueError.
+    """
     status: Document | None = None
     """The whole status; None: the stored status stays."""
     events: tuple[Note, ...] = ()

@@ -8,8 +8,7 @@ snapshot() ──▶ Observed ──▶ the operator's plan ──▶ Desired �
 Writes of one stage run concurrently. A child that is being deleted stays unchanged: its end enqueues the owner.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -18,7 +17,7 @@ from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import Resource
 from pykruise.kube.values.counts import format_count
-from pykruise.operators.children import Child, build_child_document, namespace_of, patch_of
+from pykruise.operators.children import Child, build_child_document, is_applied_by, namespace_of, patch_of
 from pykruise.operators.decisions import Desired, DesiredReason, Observed
 from pykruise.runtime.actions import Action, Create, delete_object, patch_object
 from pykruise.runtime.control import Control
@@ -33,6 +32,8 @@ from pykruise.runtime.wakes import wake_itself, wake_owner
 __all__ = ["operator"]
 
 PlanFunction = Callable[[Observed], Desired]
+
+_Children = Mapping[tuple[Resource, Key], Child]
 
 _TAKEN_AGAIN_S = 300.0
 """Seconds until a taken name is checked again: events of the object that has the name do not enqueue the owner."""
@@ -52,17 +53,19 @@ def operator(
     `plan`: a pure function, called for each event of an object or of its children. `owns`: resources of the children.
     `finalizer`: a name such as `example.com/site`; the object stays until the children that `finalize` does not want
     are deleted, and until the result of `finalize` has no `waiting`. Empty: Kubernetes' garbage collection deletes the
-    children. `name`: name in logs, metrics and events; empty: the resource's plural. Raises ValueError for a finalizer
-    without `/`.
+    children. `name`: name in logs, metrics, events and the children's annotation `APPLIED_BY`; empty: the resource's
+    plural. Two operators for one resource must have two names, since each deletes the children with its name that its
+    plan does not return. Raises ValueError for a finalizer without `/`.
     """
     if finalizer and "/" not in finalizer:
         raise ValueError(f"finalizer {finalizer!r}: write a domain and a name, such as example.com/site")
-    views = _make_views(resource)
-    owned = tuple((child, _make_views(child)) for child in dict.fromkeys(owns))
-    kit = _Kit(resource=resource, plan=plan, finalize=finalize, finalizer=finalizer, owned=owned)
+    views = make_object_views(resource)
+    owned = tuple((child, make_object_views(child)) for child in dict.fromkeys(owns))
+    name = name or resource.plural
+    kit = _Kit(name=name, resource=resource, plan=plan, finalize=finalize, finalizer=finalizer, owned=owned)
     control = Control(
-        name=name or resource.plural,
-        component=name or resource.plural,
+        name=name,
+        component=name,
         objects=views,
         reads=lambda _: tuple(item for _, item in owned),
         wakes=lambda _: (wake_itself(views), *(wake_owner(item, resource) for _, item in owned)),
@@ -73,13 +76,8 @@ def operator(
     return Work(resource=resource, control=control)
 
 
-@cache
-def _make_views(resource: Resource) -> Views[DocumentView]:
-    """Return the views of a resource: operators of one program share its cache."""
-    return make_object_views(resource)
-
-
 class _Kit(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
     resource: Resource
     plan: PlanFunction
     finalize: PlanFunction
@@ -100,22 +98,24 @@ class _Kit(msgspec.Struct, frozen=True, kw_only=True):
         """Decide about one object."""
         view = observed.object
         if not view.is_deleting:
-            return self._to_plan(observed, self.plan(observed), first=self._add_finalizer(view))
+            desired = self.plan(observed)
+            children = _index_children(desired.children, view)
+            return self._to_plan(observed, desired, children, first=self._add_finalizer(view))
         if not self.finalizer or self.finalizer not in view.finalizers:
             return Plan()
         return self._end(observed, self.finalize(observed))
 
     def _end(self, observed: Observed, desired: Desired) -> Plan:
         """Return the plan for a terminating object: the finalizer is removed last."""
-        plan = self._to_plan(observed, desired, first=())
+        children = _index_children(desired.children, observed.object)
+        plan = self._to_plan(observed, desired, children, first=())
         if plan.stages or plan.waiting is not None:
             return plan
-        wanted = {_build_identity(child, observed.object) for child in desired.children}
         left = [
             f"{resource.kind} {view.name}"
             for resource, views in observed.owned.items()
             for view in views
-            if (resource, view.key) not in wanted
+            if (resource, view.key) not in children and is_applied_by(view, self.name)
         ]
         if left:
             message = (
@@ -146,9 +146,10 @@ class _Kit(msgspec.Struct, frozen=True, kw_only=True):
         # The patch replaces a list that other controllers write too.
         return Step(action=patch_object(self.resource, view, body, unchanged=True), because=because)
 
-    def _to_plan(self, observed: Observed, desired: Desired, *, first: tuple[Stage, ...]) -> Plan:
+    def _to_plan(
+        self, observed: Observed, desired: Desired, children: _Children, *, first: tuple[Stage, ...]
+    ) -> Plan:
         view = observed.object
-        children = {_build_identity(child, view): child for child in desired.children}
         waiting, notes = desired.waiting, list(desired.events)
         writes: list[Step] = []
         owned = {(resource, item.key): item for resource, views in observed.owned.items() for item in views}
@@ -162,7 +163,7 @@ class _Kit(msgspec.Struct, frozen=True, kw_only=True):
                 notes.append(_note_of(waiting))
             elif (action := self._write_of(child, key, view, stored)) is not None:
                 writes.append(_build_step(action, resource, child.name))
-        unwanted = list(_plan_deletions(observed, children))
+        unwanted = list(_plan_deletions(observed, children, operator=self.name))
         stages = [*first, *([_build_stage("write children", writes)] if writes else ())]
         if unwanted:
             stages.append(_build_stage("delete children", unwanted))
@@ -181,21 +182,29 @@ class _Kit(msgspec.Struct, frozen=True, kw_only=True):
         self, child: Child, key: Key, owner: DocumentView, stored: DocumentView | None
     ) -> Action | None:
         if stored is None:
-            body = build_child_document(child, self.resource, owner)
+            body = build_child_document(child, self.resource, owner, operator=self.name)
             return Create(resource=child.resource, key=key, body=body)
-        if stored.is_deleting or (patch := patch_of(child, stored)) is None:
+        if stored.is_deleting or (patch := patch_of(child, stored, operator=self.name)) is None:
             return None
         return patch_object(child.resource, stored, patch, patch_type=PatchType.MERGE)
 
 
-def _build_identity(child: Child, owner: DocumentView) -> tuple[Resource, Key]:
-    return child.resource, Key(namespace_of(child, owner), child.name)
+def _index_children(children: Iterable[Child], owner: DocumentView) -> _Children:
+    """Return the children by resource and key. Raises ValueError if one of them occurs twice."""
+    result: dict[tuple[Resource, Key], Child] = {}
+    for child in children:
+        key = Key(namespace_of(child, owner), child.name)
+        if (child.resource, key) in result:
+            raise ValueError(f"the plan for {owner.key} returned {child.resource.kind} {key} twice")
+        result[child.resource, key] = child
+    return result
 
 
-def _plan_deletions(observed: Observed, children: Mapping[tuple[Resource, Key], Child]) -> Iterator[Step]:
+def _plan_deletions(observed: Observed, children: _Children, *, operator: str) -> Iterator[Step]:
     for resource, views in observed.owned.items():
         for view in views:
-            if (resource, view.key) in children or view.is_deleting:
+            is_unwanted = (resource, view.key) not in children and is_applied_by(view, operator)
+            if not is_unwanted or view.is_deleting:
                 continue
             yield Step(
                 action=delete_object(resource, view, propagation="Background"),

@@ -8,6 +8,7 @@ Pure.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from typing import Any, Final
 
 import msgspec
@@ -150,9 +151,14 @@ INDEXES: Final[Mapping[str, Callable[[DocumentView], Iterable[str]]]] = {
 
 
 def make_object_views(resource: Resource) -> Views[DocumentView]:
-    """Return views of a resource's objects as documents. Call it once and use the same value wherever the same cache
-    is needed.
+    """Return views of a resource's objects as documents: the same value in each call, so that all work of a program
+    shares one cache of the resource.
     """
+    return _make_views(resource)
+
+
+@cache
+def _make_views(resource: Resource) -> Views[DocumentView]:
     return Views(resource=resource, projector=lambda: project_document, indexes=INDEXES)
 
 

@@ -87,8 +87,8 @@ def wake_owner(
     *,
     when: Callable[[Change[P], Key, Around[Any]], bool] | None = None,
 ) -> Wake:
-    """A change of an object enqueues its managing owners before and after the change. `when`: selects the owners to
-    enqueue.
+    """A change of an object enqueues its managing owners before and after the change, also cluster-scoped ones. `when`:
+    selects the owners to enqueue.
     """
     if when is None:
         return Wake(on=views, keys=lambda change, _: _list_owners(change, resource))
@@ -148,4 +148,5 @@ def _list_owners(change: Change[P], resource: Resource) -> list[Key]:
 def _find_owner(pod: OwnedObject, resource: Resource) -> tuple[Key, ...]:
     if pod.controller is None or not is_controller(pod.controller, resource):
         return ()
-    return (Key(pod.namespace, pod.controller.name),)
+    namespace = pod.namespace if resource.namespaced else ""
+    return (Key(namespace, pod.controller.name),)

@@ -6,7 +6,6 @@ template ──▶ build_pod() ──▶ a pod;   pod ──▶ find_available_t
 """
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from functools import cache
 from typing import Final
 
 from pykruise.kube.clock import Instant
@@ -41,7 +40,6 @@ POD_VIEWS: Final = Views[SandboxPodView](resource=PODS, projector=SandboxPodProj
 NODE_VIEWS: Final = Views[SandboxNodeView](resource=NODES, projector=lambda: project_node)
 
 
-@cache
 def make_document_views(resource: Resource) -> Views[DocumentView]:
     """The views of any other resource. All controllers get the same value, so that they share a cache."""
     return make_object_views(resource)
