@@ -357,3 +357,14 @@ def test_nulls_in_the_lists_of_a_custom_resource_are_no_difference() -> None:
     patches = [patch_of(child, store(child, **body), operator="sites") for body in (kept, changed)]
     # then
     assert patches == [None, child.body]
+
+
+def test_two_works_of_one_program_need_two_names() -> None:
+    def plan(_: Observed) -> Desired:
+        return Desired()
+
+    first, second = operator(SITES, plan), operator(SITES, plan)
+    with Sandbox(nodes=0) as sandbox:
+        with pytest.raises(ValueError, match="two works have the name 'sites': give each another name"):
+            Operator(sandbox.client, [first, second])
+        Operator(sandbox.client, [first, operator(SITES, plan, name="pages")])

@@ -21,6 +21,7 @@ keys of the slots that it holds (shared_keys.py).
 import asyncio
 import logging
 import random
+from collections import Counter
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
@@ -117,7 +118,7 @@ class Operator:
     interval at which every object is delivered again, even if nothing has changed; None: never. `reports_ready`:
     statuses have the conditions of kstatus.py where a Control can compute them. `pace`: for events of pods, see
     kube/cache/event_batching.py. `on_work` is called when a controller is about to start. `span` records reconciles
-    and writes (tracing.py).
+    and writes (tracing.py). Raises ValueError for two works of one name.
     """
 
     def __init__(
@@ -191,6 +192,9 @@ class Operator:
             shared=self.shared_keys,
             led=self._led_keys,
         )
+        names = Counter(item.control.name for item in work)
+        if twice := [name for name, count in names.items() if count > 1]:
+            raise ValueError(f"two works have the name {twice[0]!r}: give each another name")
         self._running = tuple(self._build(item) for item in work)
         self._hand_over: HandOver | None = None
         self._stop = asyncio.Event()
