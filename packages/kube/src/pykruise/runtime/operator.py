@@ -21,8 +21,8 @@ keys of the slots that it holds (shared_keys.py).
 import asyncio
 import logging
 import random
-from collections import Counter
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
