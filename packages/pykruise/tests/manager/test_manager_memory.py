@@ -41,6 +41,7 @@ FINITE = {
         "builtin_types.py:find_decoder",
     ),
     *("builtin_types.py:fields_of", "schemas.py:_read_definitions", "model.py:_index_fields"),
+    "objects.py:_make_views",
     *("merged_lists.py:_leads_to_merged", "kustomize.py:_is_merged"),
     *(
         "disabled_fields.py:_holds_gated",
