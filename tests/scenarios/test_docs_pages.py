@@ -17,7 +17,10 @@ pytestmark = [pytest.mark.sandbox_only, pytest.mark.real_time]
 READ: Final = tuple(map(read_page, PAGES))
 
 LEFT_OUT: Final = {
-    "assistants.md": ["pip install 'pykruise[mcp,sandbox]'"],
+    "assistants.md": [
+        "pip install ./packages/kube ./packages/agent ./packages/sandbox './packages/pykruise[mcp]'   # from the root"
+        " of a checkout"
+    ],
     "README.md": [
         "make demo    # a cluster in one process: a CloneSet is created, scaled up and down, and updated",
         "make push REGISTRY=registry.example.com/team     # builds three images in a minute, without an engine",

@@ -210,7 +210,7 @@ async def test_an_event_names_a_crd_without_the_status_subresource(stage: Stage)
 
         await stage.until(list_messages, what="an event names the reason")
         (message,) = await list_messages()
-        assert "the CRD of Site does not declare the status subresource" in message
+        assert "the API server has no status subresource for Site" in message
         assert await get(stage, CONFIG_MAPS, "hello-page") is not None
 
 

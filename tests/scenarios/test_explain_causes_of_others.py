@@ -45,6 +45,10 @@ def deployment(name: str, **labels: str) -> dict[str, object]:
     return made("Deployment", name, spec, version="apps/v1")
 
 
+def marker_probe(*, labels: dict[str, str]) -> dict[str, object]:
+    return {**marker()["spec"]["probes"][0], "markerPolicy": [{"state": "Succeeded", "labels": labels}]}
+
+
 async def explain_pod_of(world: World, app: str) -> Explanation:
     stage = world.stage
     pods = (await stage.client.list(PODS, stage.namespace, label_selector=f"app={app}")).items
@@ -55,11 +59,7 @@ async def explain_pod_of(world: World, app: str) -> Explanation:
 async def test_a_marker_that_changes_a_label_of_a_selector_is_the_cause(stage: Stage) -> None:
     world = World(stage)
     await world.start()
-    probe = {
-        **marker()["spec"]["probes"][0],
-        "markerPolicy": [{"state": "Succeeded", "labels": {"app": "web-closed"}}],
-    }
-    await world.put(cloneset(), marker("lobby", probes=[probe]))
+    await world.put(cloneset(), marker("lobby", probes=[marker_probe(labels={"app": "web-closed"})]))
     await world.wait(30)
 
     for kind, name in (("podprobemarker", "lobby"), ("cloneset", "web")):
@@ -72,6 +72,18 @@ async def test_a_marker_that_changes_a_label_of_a_selector_is_the_cause(stage: S
             " of the probe, but spec.selector of CloneSet web does not match these pods"
         )
         assert f"kubectl delete pod -n {stage.namespace} -l '!app'" in wait.remedy
+
+
+async def test_no_pod_that_the_workload_still_selects_is_recommended_for_deletion(stage: Stage) -> None:
+    world = World(stage)
+    await world.start()
+    # given a marker that sets the label that the template has, and a pod of a person with the same label
+    await world.put(cloneset(), marker("lobby", probes=[marker_probe(labels={"app": "web"})]))
+    person = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web-debug", "labels": {"app": "web"}}}
+    await world.put({**person, "spec": template("web")["spec"]})
+    await world.wait(30)
+    for wait in (await world.explained(KINDS["cloneset"], "web")).waits:
+        assert "-l 'app=web'" not in wait.remedy
 
 
 async def test_a_marker_with_other_labels_is_not_reported(stage: Stage) -> None:

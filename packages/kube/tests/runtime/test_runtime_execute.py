@@ -294,6 +294,33 @@ async def test_thousands_of_slow_writes_of_one_plan_do_not_delay_other_plans(sto
     await asyncio.gather(*slow, return_exceptions=True)
 
 
+async def test_no_chain_that_waits_for_a_place_starts_after_the_spec_has_changed(store: Store) -> None:
+    # given a plan that uses all places for ten seconds, and another plan that waits
+    store.seconds_for = lambda _verb, key: 10.0 if key.name.startswith("slow") else 0.01
+    run, is_changed = executor(store), False
+    slow = plan_of(
+        Stage(purpose=Purpose.CREATE_PODS, chains=tuple(creation(f"slow-{name}") for name in names(32)))
+    )
+    task = asyncio.create_task(run.execute(slow))
+    await asyncio.sleep(1)
+    chains = tuple(creation(name) for name in names(20))
+    waiting = asyncio.create_task(
+        run.execute(
+            plan_of(Stage(purpose=Purpose.CREATE_PODS, chains=chains, ramp=True)),
+            until=lambda: is_changed,
+            ramps={Purpose.CREATE_PODS: 32},
+        )
+    )
+    await asyncio.sleep(1)
+    # when the spec changes before the waiting chains get their places
+    is_changed = True
+    outcome = await waiting
+    await task
+    # then none of them starts, and the ramp does not grow
+    assert (outcome.written, outcome.interrupted) == (0, True)
+    assert outcome.ramps == {Purpose.CREATE_PODS: 32}
+
+
 async def test_a_started_pod_is_finished_before_the_next_pod_is_started(store: Store) -> None:
     # given chains of two steps, and two chains in flight
     for name in names(6):

@@ -267,10 +267,12 @@ def test_the_time_zone_of_the_environment_may_be_a_name_or_a_file_of_the_machine
 
 
 @pytest.mark.parametrize("text", ["Mars/Base", ":/etc/localtime", "local"])
-def test_an_unknown_time_zone_of_the_environment_is_noted(text: str) -> None:
-    assert settings(environ={"TZ": text}).notes == (
-        f"TZ in the environment: the time zone '{text}' is unknown; AdvancedCronJobs without a time zone start no"
-        " runs",
+def test_an_unknown_time_zone_of_the_environment_is_noted_and_utc_applies(text: str) -> None:
+    result = settings(environ={"TZ": text})
+    assert result.time_zone == "UTC"
+    assert result.notes == (
+        f"TZ in the environment: the time zone '{text}' is unknown; UTC applies to AdvancedCronJobs without a time"
+        " zone",
     )
 
 

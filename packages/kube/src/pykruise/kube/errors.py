@@ -207,7 +207,7 @@ class NotFoundError(ApiError):
 
 
 class NoSubresourceError(ApiError):
-    """404 for a subresource of an object that exists: its CRD does not declare the subresource."""
+    """404 for a subresource of an object that exists: the API server does not serve the subresource."""
 
 
 class MethodNotAllowedError(ApiError):

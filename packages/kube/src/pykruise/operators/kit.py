@@ -51,11 +51,11 @@ def operator(
     """Return the work of an operator for one kind.
 
     `plan`: a pure function, called for each event of an object or of its children. `owns`: resources of the children.
-    `finalizer`: a name such as `example.com/site`; the object stays until the children that `finalize` does not want
-    are deleted, and until the result of `finalize` has no `waiting`. Empty: Kubernetes' garbage collection deletes the
-    children. `name`: name in logs, metrics, events and the children's annotation `APPLIED_BY`; empty: the resource's
-    plural. Two operators for one resource must have two names, since each deletes the children with its name that its
-    plan does not return. Raises ValueError for a finalizer without `/`.
+    `finalizer`: a name such as `example.com/site`; the object stays until the children that this operator wrote, and
+    that `finalize` does not want, are deleted, and until the result of `finalize` has no `waiting`. Empty: Kubernetes'
+    garbage collection deletes the children. `name`: name in logs, metrics, events and the children's annotation
+    `APPLIED_BY`; empty: the resource's plural. Two operators for one resource must have two names, since each deletes
+    the children with its name that its plan does not return. Raises ValueError for a finalizer without `/`.
     """
     if finalizer and "/" not in finalizer:
         raise ValueError(f"finalizer {finalizer!r}: write a domain and a name, such as example.com/site")

@@ -74,7 +74,7 @@ class KindContext:
         self.shared = shared
         """The keys of this manager, where several managers share the keys. None: all keys."""
         self.led = led
-        """The keys of this manager, where it works only while it leads. None: it works also without an election."""
+        """The keys of this manager, where it works only while it leads. None: always, or by slots (`shared`)."""
         self.client = client
         self.sources = sources
         self.executor = executor

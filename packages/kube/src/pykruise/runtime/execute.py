@@ -19,7 +19,7 @@ result of the first try.
 
 import asyncio
 import random
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from typing import Any
@@ -202,8 +202,8 @@ class _Run:
         stages; for an independent stage, also its own.
         """
 
-    @property
     def goes_on(self) -> bool:
+        """Whether further chains may start."""
         if not self.interrupted and self.until():
             self.interrupted = True
         return len(self.failures) <= self.passed_over and not self.interrupted
@@ -264,7 +264,7 @@ class Executor:
         run = _Run(until, ramps)
         for stage in plan.stages:
             run.passed_over = len(run.failures) if stage.regardless else 0
-            if not run.goes_on or run.incomplete.intersection(stage.only_after):
+            if not run.goes_on() or run.incomplete.intersection(stage.only_after):
                 continue
             if run.written.intersection(stage.instead_of):
                 continue
@@ -302,26 +302,30 @@ class Executor:
                 run.ramps[stage.purpose] = 1
             elif is_whole:
                 run.ramps[stage.purpose] = following
-            if not run.goes_on:
+            if not run.goes_on():
                 return
 
     async def _run_concurrently(self, stage: Stage, chains: Sequence[Chain], run: _Run) -> bool:
         """Run chains in a few shared tasks: one task per chain would cost more than the writes of a large plan. Returns
         whether all chains were started.
         """
-        todo = iter(chains)
+        todo = deque(chains)
         if len(chains) == 1:
             await self._run_next_chains(stage, todo, run)
         else:
             async with asyncio.TaskGroup() as tasks:
                 for _ in range(min(self._max_in_flight, len(chains))):
                     tasks.create_task(self._run_next_chains(stage, todo, run))
-        return next(todo, None) is None
+        return not todo
 
-    async def _run_next_chains(self, stage: Stage, todo: Iterator[Chain], run: _Run) -> None:
-        while run.goes_on and (chain := next(todo, None)) is not None:
+    async def _run_next_chains(self, stage: Stage, todo: deque[Chain], run: _Run) -> None:
+        while todo and run.goes_on():
+            chain = todo.popleft()
             await self._places.acquire(run)
             try:
+                if not run.goes_on():  # the plan has ended while the chain waited for its place
+                    todo.appendleft(chain)
+                    return
                 await self._run_chain(stage, chain, run)
             finally:
                 self._places.release(run)

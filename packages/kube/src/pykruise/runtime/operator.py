@@ -24,6 +24,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -228,11 +229,15 @@ class Operator:
         """Whether this operator is the leader; without an elector, always."""
         return self.elector is None or self.elector.is_leading
 
-    def is_reconciling(self, name: str, key: Key) -> bool:
-        """Whether this operator now reconciles the key for the controller `name`: it leads or, when operators share the
-        work, holds the key's slot.
+    def select_reconciled(self, name: str) -> Callable[[Key], bool]:
+        """Return a function that says whether this operator now reconciles a key for the controller `name`: it leads
+        or, when operators share the work, holds the key's slot. Use it at once: it does not follow a later change of
+        the leader.
         """
-        return self.is_leading if self.shared_keys is None else self.shared_keys.is_open(name, key)
+        if self.shared_keys is not None:
+            return partial(self.shared_keys.is_open, name)
+        leads = self.is_leading
+        return lambda _: leads
 
     @property
     def is_stopping(self) -> bool:

@@ -501,7 +501,9 @@ class Reconciler:
         failure = outcome.failure
         if failure is not None and isinstance(failure.error, NotFoundError):
             failure = await self._explain_not_found(owner, failure)
-        past.is_status_refused = failure is not None and not failure.is_stale
+        past.is_status_refused = (
+            failure is not None and not failure.is_stale and not isinstance(failure.error, NoSubresourceError)
+        )
         again_s = None
         if failure is None:
             past.reported = max(past.reported, past.milestone)
@@ -692,8 +694,8 @@ def _build_conflict_error(message: str) -> ConflictError:
 
 def _build_no_status_error(owner: ReconciledOwner) -> NoSubresourceError:
     message = (
-        f"the CRD of {owner.resource.kind} does not declare the status subresource:"
-        " add `subresources: {status: {}}` to its version in spec.versions"
+        f"the API server has no status subresource for {owner.resource.kind}; for a custom resource, add"
+        " `subresources: {status: {}}` to the version in spec.versions of its CRD"
     )
     return NoSubresourceError(ErrorStatus(code=404, reason="NotFound", message=message))
 

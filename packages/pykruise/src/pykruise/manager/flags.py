@@ -340,18 +340,18 @@ def _parse_resync(text: str, notes: list[str]) -> float | None:
 
 
 def _parse_time_zone(text: str, notes: list[str]) -> str:
-    """Return the name of the zone in the value of TZ; without a value UTC. As in Go, a colon before the name, and the
-    folder of the machine's time zones, do not count. An unknown zone is noted.
+    """Return the name of the zone in the value of TZ; without a value, or with an unknown zone, UTC, as in Go. A colon
+    before the name, and the folder of the machine's time zones, do not count. An unknown zone is noted.
     """
     zone = text.removeprefix(":").removeprefix(_ZONES) or "UTC"
-    if zone != "UTC":
-        try:
-            parse_schedule("@daily", zone=zone)
-        except UnknownZoneError:
-            notes.append(
-                f"TZ in the environment: the time zone {text!r} is unknown; AdvancedCronJobs without a time zone start"
-                " no runs"
-            )
+    try:
+        parse_schedule("@daily", zone=zone)
+    except UnknownZoneError:
+        notes.append(
+            f"TZ in the environment: the time zone {text!r} is unknown; UTC applies to AdvancedCronJobs without a time"
+            " zone"
+        )
+        return "UTC"
     return zone
 
 

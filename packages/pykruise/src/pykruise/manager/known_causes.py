@@ -8,7 +8,7 @@ Each scrape creates one `KnownCauses`. It reads the codes of an object once for 
 parent that created it.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -32,9 +32,15 @@ class KnownCauses:
         self._kinds = {kind.resource: kind for kind in manager.kinds}
         self._objects: dict[Resource, Mapping[Key, Any]] = {}
         """Objects of the children's kinds, filled on demand."""
+        self._reconciled: dict[Resource, Callable[[Key], bool]] = {}
+        """Functions that say whether this manager reconciles an object, filled on demand."""
 
     def list_codes(self, kind: Kind, key: Key) -> Iterator[str]:
-        """Yield the codes of an object, and then those of its pods and nodes."""
+        """Yield the codes of an object, and then those of its pods and nodes. Another manager knows the codes of the
+        objects that it reconciles: those of an earlier time are not yielded.
+        """
+        if not self._is_reconciled(kind, key):
+            return
         meter = self._find_meter(kind)
         if key in meter.waiting:
             yield meter.waiting[key]
@@ -42,6 +48,8 @@ class KnownCauses:
 
     def list_codes_of_children(self, kind: Kind, key: Key) -> Iterator[str]:
         """Yield the codes of the active children of an object, and of their children."""
+        if not self._is_reconciled(kind, key):
+            return
         for child in self._find_meter(kind).children.get(key, ()):
             yield child.reason
             if (child_kind := self._kinds.get(child.resource)) is not None:
@@ -59,6 +67,11 @@ class KnownCauses:
             return ""
         progress = kind.shown.progress_of(document_of(view))
         return progress.reason or (Code.PAUSED if progress.phase is Phase.PAUSED else "")
+
+    def _is_reconciled(self, kind: Kind, key: Key) -> bool:
+        if kind.resource not in self._reconciled:
+            self._reconciled[kind.resource] = self._manager.select_reconciled(kind)
+        return self._reconciled[kind.resource](key)
 
     def _find_meter(self, kind: Kind) -> RolloutMeter:
         assert kind.control is not None

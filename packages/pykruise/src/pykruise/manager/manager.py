@@ -237,10 +237,12 @@ class Manager:
         """Whether this manager is the leader; without an elector, always."""
         return self._operator.is_leading
 
-    def is_reconciling(self, kind: Kind, key: Key) -> bool:
-        """Whether this manager now reconciles the object of a kind that runs in it."""
+    def select_reconciled(self, kind: Kind) -> Callable[[Key], bool]:
+        """Return a function that says whether this manager now reconciles an object of a kind that runs in it. Use it
+        at once: it does not follow a later change of the leader.
+        """
         assert kind.control is not None
-        return self._operator.is_reconciling(kind.control.name, key)
+        return self._operator.select_reconciled(kind.control.name)
 
     async def run(self) -> None:
         """Work until `stop()` or cancellation. Raises the error of any part that fails."""

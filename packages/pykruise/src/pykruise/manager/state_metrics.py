@@ -21,7 +21,6 @@ from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.manager.known_causes import KnownCauses, document_of, read_creation_time
 from pykruise.manager.manager import Manager
-from pykruise.plans.kind import Kind
 from pykruise.plans.progress import Count, add_waits, read_at, with_waits_of_children
 from pykruise.plans.shown import Field, Metrics, Shown
 from pykruise.pods.reasons import AT_REST
@@ -53,6 +52,8 @@ class StateCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics of the objects that this manager reconciles."""
+        if self._manager.membership is None and not self._manager.is_leading:
+            return
         phases = GaugeMetricFamily(
             "pykruise_phase",
             "1, with the phase of an object: Progressing, Healthy, Degraded, Paused, Failed or Completed.",
@@ -64,10 +65,11 @@ class StateCollector(Collector):
                 continue
             if kind.shown is None or kind.shown.progress is None:
                 continue
+            is_reconciled = self._manager.select_reconciled(kind)
             views = [
                 view
                 for view in self._manager.list_objects(kind)
-                if self._is_shown(kind, Key(view.namespace, view.name))
+                if self._is_selected(view.namespace) and is_reconciled(Key(view.namespace, view.name))
             ]
             documents = [document_of(view) for view in views]
             result = list(zip(views, documents, strict=True))
@@ -82,9 +84,8 @@ class StateCollector(Collector):
         yield phases
         yield self._build_waiting_metric()
 
-    def _is_shown(self, kind: Kind, key: Key) -> bool:
-        is_selected = not self._namespaces or not key.namespace or key.namespace in self._namespaces
-        return is_selected and self._manager.is_reconciling(kind, key)
+    def _is_selected(self, namespace: str) -> bool:
+        return not self._namespaces or not namespace or namespace in self._namespaces
 
     def _build_waiting_metric(self) -> Metric:
         gauge = GaugeMetricFamily(
@@ -99,8 +100,9 @@ class StateCollector(Collector):
                 for key, causes in meter.causes.items()
                 if key not in meter.waiting and causes[0] not in AT_REST
             }
+            is_reconciled = self._manager.select_reconciled(kinds[name])
             for key, cause in (*meter.waiting.items(), *own.items()):
-                if self._is_shown(kinds[name], key):
+                if self._is_selected(key.namespace) and is_reconciled(key):
                     gauge.add_metric([kinds[name].resource.kind, key.namespace, key.name, cause], 1)
         return gauge
 

@@ -58,9 +58,7 @@ class CacheStats(msgspec.Struct, frozen=True, kw_only=True):
     pending: int
     """Writes of this program that the watch has not shown yet."""
     lag_s: float
-    """Seconds that the watch takes to show a write of this program, as measured in the last two minutes, or longer if
-    the measured write is not shown yet; 0: not measured.
-    """
+    """Seconds that the watch takes to show a write of this program (`Store.lag_s`); 0: not measured."""
     tombstones: int
     """Deletions by this program that the watch has not confirmed yet."""
     events: int

@@ -240,8 +240,8 @@ class Store(Generic[T]):
 
     @property
     def lag_s(self) -> float:
-        """Seconds that the watch takes to show a write of this program, as measured in the last two minutes, or longer
-        if the measured write is not shown yet; 0: not measured.
+        """Seconds that the watch takes to show a write of this program: the last measurement, if it is younger than two
+        minutes. If a write is not shown yet and has waited longer, its wait. 0: not measured.
         """
         if self._measured is None and self._lag is None:
             return 0.0  # stats can be read without an event loop, but not its clock

@@ -135,6 +135,7 @@ class Controller(Generic[K]):
         finally:
             self._tasks.clear()
             self._busy.clear()
+            self._conflicts_in_row.clear()
             self._is_running = False
 
     async def stop(self, *, grace_s: float | None = None) -> bool:

@@ -216,7 +216,7 @@ _OF_CACHES: tuple[_Of[CacheStats], ...] = (
     ),
     _Of(
         "pykruise_cache_lag_seconds",
-        "Time from a write of this program until the watch shows it; 0 if the last two minutes had no such write.",
+        "Time from a write of this program until the watch shows it; 0 if it was not measured in the last two minutes.",
         lambda cache: cache.lag_s,
     ),
     _Of(

@@ -8,7 +8,7 @@ not read are ignored. A wait is added only if pods of the workload have these la
 owner.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -22,11 +22,14 @@ from pykruise.kube.errors import ApiError
 from pykruise.kube.resources import PODS, Resource
 from pykruise.kube.values.counts import format_count
 from pykruise.kube.values.owners import controller_of
-from pykruise.kube.values.selectors import SelectorError, parse_selector
+from pykruise.kube.values.selectors import Selector, SelectorError, parse_selector
 from pykruise.plans.insight import Insight, SetLabels, WorkloadInsight
 from pykruise.plans.progress import add_waits
 from pykruise.plans.targets import TARGET_RESOURCES
 from pykruise.pods.reasons import Code
+
+_REVISION_LABELS: Final = frozenset({"controller-revision-hash", "pod-template-hash"})
+"""Workloads set one of these labels in each of their pods."""
 
 MOST: Final = 5
 """Maximum number of waits."""
@@ -39,6 +42,10 @@ class _Change(msgspec.Struct, frozen=True, kw_only=True):
     labels: SetLabels
     workload: str
     workload_name: str
+    selector: Selector
+    """The selector of the workload."""
+    others: Mapping[str, str]
+    """Labels of the workload's template that the object neither sets nor removes."""
 
 
 async def add_changed_labels(
@@ -114,6 +121,8 @@ def _find_changes(setter: Document, labels: Sequence[SetLabels], workload: Docum
                 labels=item,
                 workload=f"{workload['kind']} {workload['metadata']['name']}",
                 workload_name=workload["metadata"]["name"],
+                selector=selector,
+                others=others,
             )
 
 
@@ -128,10 +137,10 @@ async def _make_wait(client: Client, change: _Change, namespace: str) -> Wait | 
         except ApiError:
             return None
         pods = list(map(decode, listed.items))
-        created = [pod for pod in pods if _is_created_by(pod, change.workload_name)]
-        left_now = sum(controller_of(pod) is None for pod in created)
+        leavers = [pod for pod in pods if _is_leaver(pod, change)]
+        left_now = sum(controller_of(pod) is None for pod in leavers)
         left += left_now
-        if left_now and len(created) == len(pods):
+        if left_now and len(leavers) == len(pods):
             only_left.append(selector)
     if not left:
         return None
@@ -150,8 +159,15 @@ async def _make_wait(client: Client, change: _Change, namespace: str) -> Wait | 
     return Wait(code=Code.CONFLICT, words=words, remedy=remedy)
 
 
-def _is_created_by(pod: Document, workload_name: str) -> bool:
-    """Whether the name and the owner of the pod, if it has one, are those of a pod of the workload."""
-    owner = controller_of(pod)
-    is_owner_other = owner is not None and owner.name != workload_name
-    return pod["metadata"]["name"].startswith(f"{workload_name}-") and not is_owner_other
+def _is_leaver(pod: Document, change: _Change) -> bool:
+    """Whether the workload created the pod, judged by its name, owner and labels, and its selector no longer matches
+    the pod.
+    """
+    labels, owner = labels_of(pod), controller_of(pod)
+    is_created = (
+        pod["metadata"]["name"].startswith(f"{change.workload_name}-")
+        and (owner is None or owner.name == change.workload_name)
+        and not _REVISION_LABELS.isdisjoint(labels)
+        and change.others.items() <= labels.items()
+    )
+    return is_created and not change.selector.matches(labels)

@@ -84,11 +84,17 @@ def _find_controller(child: ChildView, around: Around[AdvancedCronJobSettings]) 
         yield cron.key
 
 
+_IS_ZERO: Final = "0 in the BroadcastJobs"
+
 _STORED: Final = StoredSpec(
     errors=find_stored_errors,
     kept={
         "spec.template.jobTemplate.spec.template": TEMPLATE_IS_JUDGED_LATER,
         "spec.template.broadcastJobTemplate.spec.template": TEMPLATE_IS_JUDGED_LATER,
+        "spec.template.broadcastJobTemplate.spec.completionPolicy.activeDeadlineSeconds": _IS_ZERO,
+        "spec.template.broadcastJobTemplate.spec.completionPolicy.ttlSecondsAfterFinished": _IS_ZERO,
+        "spec.template.broadcastJobTemplate.spec.failurePolicy.restartLimit": _IS_ZERO,
+        "spec.template.broadcastJobTemplate.spec.parallelism": "each BroadcastJob is rejected when it is created",
     },
 )
 

@@ -57,7 +57,8 @@ def _find_next_time(document: Mapping[str, Any], zone: str) -> float | None:
         annotations_of(document).get(SCHEDULED_SINCE),
     )
     try:
-        schedule = parse_schedule(str(spec.get("schedule", "")), zone=spec.get("timeZone") or zone)
+        own = spec.get("timeZone")
+        schedule = parse_schedule(str(spec.get("schedule", "")), zone=zone if own is None else own)
         return schedule.next(max(parse_time(item) for item in since if item))
     except (ScheduleError, ValueError):
         return None
