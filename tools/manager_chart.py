@@ -41,6 +41,8 @@ _EXTERNAL = (
     ' (not (contains "EnableExternalCerts=false" .Values.featureGates))))'
 )
 _NO_POD_WEBHOOK = '(contains "PodWebhook=false" .Values.featureGates)'
+_PROTECTION = "ResourcesDeletionProtection"
+"""The only gate without which another gate is off. It needs no permission itself."""
 _POD_WEBHOOKS = frozenset(("mpod.kb.io", "vpod.kb.io", "vpodeviction.kb.io"))
 _TIMEOUT = re.compile(r"^( *)timeoutSeconds: \d+$", re.MULTILINE)
 
@@ -171,8 +173,7 @@ def _build_daemon() -> str:
 
 def _build_roles(**gates: bool) -> str:
     """Return the roles under these gates, and for each other gate the rules that it adds."""
-    # Other gates depend on this one, and it needs no permission itself.
-    gates = {**gates, "ResourcesDeletionProtection": True}
+    gates = {**gates, _PROTECTION: True}
     usual = build_roles(Gates.of(**gates), namespace=_PLACE)
     further = {
         name: {_key_of(doc): doc for doc in build_roles(Gates.of(**gates, **{name: True}), namespace=_PLACE)}
@@ -185,7 +186,10 @@ def _build_roles(**gates: bool) -> str:
         for name, documents in further.items():
             with_gate = documents[_key_of(doc)].get("rules", ())
             if added := [rule for rule in with_gate if rule not in doc["rules"]]:
-                text += f"{{{{- if {_condition_of_gate(name)} }}}}\n{_format_rules(added)}{{{{- end }}}}\n"
+                condition = _condition_of_gate(name)
+                if not Gates.of(**{name: True})[name]:
+                    condition = f"and ({condition}) ({_condition_of_gate(_PROTECTION)})"
+                text += f"{{{{- if {condition} }}}}\n{_format_rules(added)}{{{{- end }}}}\n"
     return text
 
 

@@ -212,6 +212,15 @@ def test_a_gate_adds_the_rights_that_it_needs(text: str) -> None:
     assert lacking
 
 
+@pytest.mark.parametrize("text", ["DeletionProtectionForCRDCascadingGate=true", "AllAlpha=true"])
+def test_a_gate_that_another_gate_keeps_off_adds_no_rights(text: str) -> None:
+    role = Authorizer(render(CHART, featureGates=text, externalCerts={"annotations": {"a": "b"}}))
+    assert not role.allows("list", "networking.k8s.io", "ingresses")
+    assert Authorizer(render(CHART, featureGates=f"{text},AllBeta=true")).allows(
+        "list", "networking.k8s.io", "ingresses"
+    )
+
+
 def test_the_chart_contains_nothing_that_the_manager_writes() -> None:
     """On an upgrade and a rollback, Helm changes only what its manifests contain (operations case 38)."""
     documents = render(CHART)
