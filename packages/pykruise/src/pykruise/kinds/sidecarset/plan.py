@@ -139,7 +139,7 @@ _REPORTED: Final = REPEATED | {Code.NOT_READY}
 def _find_failing_sidecar(
     snapshot: ReadableSidecarSet, obstacles: Sequence[tuple[PodView, Reason]]
 ) -> Reason | None:
-    """Reason when a sidecar does not run in an updated pod: it uses up a part of maxUnavailable, so others may wait."""
+    """Reason when a sidecar does not run in an updated pod: the pod counts as unavailable, so others may wait."""
     names = frozenset(list_sidecar_names(snapshot.sidecarset.contents.containers))
     return find_pod_wait(
         [pair for pair in obstacles if pair[1].code in NEEDS_A_PERSON and pair[1].container in names]
