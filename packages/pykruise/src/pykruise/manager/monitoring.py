@@ -5,8 +5,8 @@ ALERTS ──▶ build_prometheus_rule() ──▶ PrometheusRule        PANELS 
 build_pod_monitor() ──▶ PodMonitor
 
 Pure. Expressions use only metrics of metrics.py, state_metrics.py and webhook_metrics.py; a test finds each of them
-in real scrapes. The leader reports the series of objects. `max by` merges the series of two replicas while the leader
-changes.
+in real scrapes. A manager reports the series of the objects that it reconciles: all objects, or, when managers share
+the work, the objects of its slots. `max by` merges the series of two replicas while a slot or the leader changes.
 """
 
 import json

@@ -222,8 +222,8 @@ class Insight(msgspec.Struct, frozen=True, kw_only=True):
     keeps failed children. If this field is None, the kind never deletes them immediately.
     """
     kept_children: Callable[[Any], KeptChildren | None] | None = None
-    """Returns, from a snapshot, how many children the object has and keeps, or None if this is unknown. If this field
-    is None, the kind keeps no ended children.
+    """Returns, from a snapshot, the number of the object's children by state, and how many ended ones it keeps, or None
+    if this is unknown. If this field is None, the kind keeps no ended children.
     """
     bindings: Callable[[Document], Iterator[Binding]] | None = None
     """Yields the pods that the object binds to nodes. If this field is None, objects of the kind bind no pods."""

@@ -158,7 +158,7 @@ class _Queue(Generic[V, R]):
         self.last: V | None = None
         """The object as this process last wrote it."""
         self.is_unknown = False
-        """Whether a write ended without a response, so that the stored object must be read."""
+        """Whether the stored object must be read: a write failed or was cancelled, or note_unknown() was called."""
         self.used_at = 0.0
         self.written_at = float("-inf")
         self.conflicted_at = float("-inf")
@@ -175,8 +175,8 @@ class _Queue(Generic[V, R]):
 class BatchedUpdates(Generic[V, R, C]):
     """Settles all requests of this process about the objects of one ledger.
 
-    A request that meets conflicts is tried again for `patience_s` seconds, and at least ATTEMPTS times. `patience_s`
-    must be shorter than the time that the sender waits for the answer.
+    A request that meets conflicts is tried until `patience_s` seconds have passed, and at least ATTEMPTS times in
+    total. `patience_s` must be shorter than the time that the sender waits for the answer.
     """
 
     def __init__(self, ledger: UpdateLedger[V, R, C], *, rng: random.Random, patience_s: float = 0.0) -> None:

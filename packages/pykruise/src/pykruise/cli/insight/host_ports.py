@@ -152,7 +152,7 @@ async def _with_holders(
 
 
 async def _list_pods_on(client: Client, node: str, namespace: str) -> Sequence[Document]:
-    """Return the pods of a node: of all namespaces, or only of this one if the user may not list the others."""
+    """Return the pods of a node: of all namespaces, or only of this one if not all can be listed."""
     for place in ("", namespace):
         try:
             listed = await client.list(PODS, place, field_selector=f"spec.nodeName={node}")

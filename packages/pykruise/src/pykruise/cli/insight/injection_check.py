@@ -5,8 +5,9 @@ a pod of the template ──dry run──▶ refused fields ──▶ PodOrigins
                       ──▶ PodOrigins.untraced (pure) ──dry run──▶ refused or not
 rejected containers and volumes ──▶ PodOrigins.of_part (pure) ──▶ the objects that add them
 
-Kinds that change new pods declare their changes (`KIND.pods.origins`). The dry run sends the same request as the
-manager and writes nothing. Without permission to create pods, no origin is found.
+Kinds that change new pods declare their changes (`KIND.pods.origins`). The dry run sends a pod with the labels,
+annotations and spec of the template, without what the manager adds to its pods. It writes nothing. Without permission
+to create pods, only the origins of containers and volumes (`PodOrigins.of_part`) are found.
 """
 
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
@@ -75,7 +76,7 @@ async def find_part_origins(
     client: Client, workload: Document, parts: Sequence[tuple[str, str]]
 ) -> Mapping[tuple[str, str], PodOrigin]:
     """Return the objects that add some of these containers and volumes to the new pods of a workload, by the kind and
-    the name of the part. A part of the template is left out.
+    the name of the part. The result does not contain containers and volumes of the template itself.
     """
     namespace = workload["metadata"].get("namespace", "")
     result: dict[tuple[str, str], PodOrigin] = {}
@@ -94,7 +95,7 @@ async def find_part_origins(
 
 
 MOST_PARTS: Final = 5
-"""Maximum number of parts of a message whose origins are found."""
+"""Maximum number of containers and volumes whose origins are searched, and of additions that are tried."""
 
 
 async def _read_namespace_labels(client: Client, namespace: str) -> Labels:

@@ -115,7 +115,7 @@ async def _find_binding(
     nodes_are = f"node{'' if len(able) == 1 else 's'} {format_first([node.name for node in able], _NAMED)}"
     state = judge_nodes(able, pod, correction=correction)
     words = f"only {nodes_are} can mount {what}; {state.words}"
-    if state.is_pinned:  # the claim is shared by the pods of all nodes
+    if state.is_pinned:  # pods on other nodes may use this PVC: the remedy must not delete it
         return VolumeBinding(words=words, remedy=state.remedy)
     return VolumeBinding(words=words, remedy=f"{state.remedy}; or {lost}")
 
@@ -175,7 +175,7 @@ def _matches(term: Mapping[str, Any], node: NodeView) -> bool:
 
 
 async def list_nodes(client: Client) -> list[NodeView] | None:
-    """List the nodes; None if the user may not read them, so nothing is known about any of them."""
+    """List the nodes; None if they cannot be read, for example because the user may not read them."""
     try:
         return [project_node(raw) for raw in (await client.list(NODES)).items]
     except ApiError:

@@ -39,9 +39,10 @@ mutate_cloneset: Final = build_mutating_review(DefaultingSettings())
 
 
 def build_validating_review(revisions: RevisionLookup | None, *, group_problem: str = "") -> Reviewer:
-    """Return the validating review. `revisions` finds the selector of the revision from which the pods were created.
-    Without `revisions`, the stored selector is immutable. `group_problem` is the reason why the manager does not
-    support gang-min-count; it is empty if the manager supports it.
+    """Return the validating review. `revisions` finds the selector that the revisions record: a selector that was
+    changed without admission can be changed back to it. Without `revisions`, the stored selector is immutable.
+    `group_problem` is the reason why the manager does not support gang-min-count; it is empty if the manager supports
+    it.
     """
 
     async def errors(request: AdmissionRequest, doc: Document, spec: CloneSetSpec) -> list[Cause]:

@@ -30,8 +30,8 @@ mutate_daemonset: Final[Reviewer] = _REVIEWS.build_mutating_review(lambda _, doc
 def build_validating_review(revisions: RevisionLookup | None) -> Reviewer:
     """Return the validating review.
 
-    `revisions` finds the selector of the revision from which the pods were created. Without `revisions`, the stored
-    selector is immutable.
+    `revisions` finds the selector that the revisions record: a selector that was changed without admission can be
+    changed back to it. Without `revisions`, the stored selector is immutable.
     """
 
     async def errors(request: AdmissionRequest, doc: Document, spec: DaemonSetSpec) -> list[Cause]:

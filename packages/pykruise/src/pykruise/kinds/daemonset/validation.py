@@ -174,7 +174,7 @@ def _is_nonzero(value: IntOrPercent | None) -> bool:
 
 
 def _find_limit_errors(value: IntOrPercent | None, field: str) -> Iterator[Cause]:
-    """Yield errors unless the value is an integer of at least 0, or a percentage without a fraction up to 100%."""
+    """Yield errors unless the value is an integer of at least 0, or a whole percentage of at most 100%."""
     yield from find_amount_errors(value, field)
     if isinstance(value, str) and is_whole_percent(value) and int(value[:-1]) > 100:
         yield make_invalid_error(field, value, "must not be greater than 100%")

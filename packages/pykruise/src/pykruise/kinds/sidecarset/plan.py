@@ -133,13 +133,13 @@ def _skip_pods(pods: Iterable[ManagedPod], reason: Reason) -> dict[str, Reason]:
 
 
 _REPORTED: Final = REPEATED | {Code.NOT_READY}
-"""Codes that are reported for updated pods: these pods do not serve, and other pods wait for them."""
+"""Codes that are reported for updated pods: these pods do not serve, and other pods may wait for them."""
 
 
 def _find_failing_sidecar(
     snapshot: ReadableSidecarSet, obstacles: Sequence[tuple[PodView, Reason]]
 ) -> Reason | None:
-    """Reason when a sidecar does not run in an updated pod: all other pods wait for this pod."""
+    """Reason when a sidecar does not run in an updated pod: the pod counts as unavailable, so others may wait."""
     names = frozenset(list_sidecar_names(snapshot.sidecarset.contents.containers))
     return find_pod_wait(
         [pair for pair in obstacles if pair[1].code in NEEDS_A_PERSON and pair[1].container in names]

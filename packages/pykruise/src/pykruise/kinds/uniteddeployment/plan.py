@@ -4,8 +4,8 @@ UnitedSnapshot ──▶ UnitedDeploymentWorkingSet ▸ replicas by subset ▸ C
              store unschedulable subsets ▸ adopt, release ▸ mark pods ▸ create ▸ delete ▸ shrink and update ▸ grow
              ▸ stuck pods ▸ old revisions
 
-Pure. Workloads that shrink are written before workloads that grow. If the write of a shrinking workload fails, no
-workload grows. Otherwise, a failed write of one subset does not block the others.
+Pure. Workloads that do not grow are updated before workloads that grow. If an update of a workload that does not grow
+fails, no workload grows. Otherwise, a failed write of one subset does not block the others.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -199,7 +199,7 @@ def _store_closed_first(ws: UnitedDeploymentWorkingSet, status: UnitedDeployment
     if all(stored.get(name) == condition for name, condition in ws.verdict.conditions.items()):
         return
     wanted = _build_document(_keep_observed_generation(ws, status))
-    # The patch contains the conditions together with the rest of the status.
+    # The patch contains the conditions of subsets with the rest of the status, but not status.conditions.
     patch = build_status_patch(
         UNITED_DEPLOYMENTS,
         ws.united.key,

@@ -14,7 +14,7 @@ from pykruise.pods.view.names import shorten_hash
 from pykruise.pods.view.pod_view import PodView
 
 UNVERSIONED: Final = "versionIgnored"
-"""Version of all pods whose owner's kind is not counted by version."""
+"""Version of pods whose owner's kind is not counted by version, and of pods without a label for the version."""
 
 DEFAULT_VERSIONED: Final = frozenset({"deployment", "replicaset"})
 

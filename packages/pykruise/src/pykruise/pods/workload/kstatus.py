@@ -3,9 +3,9 @@
 its status + the reason for which it waits ──▶ standing_of(), job_standing_of() ──▶ Standing
 
 Pure. An object is ready when it matches what its spec wants now. A paused object, or one that has reached its
-partition, is ready, like a built-in StatefulSet. An object is stalled when time alone does not help: an impossible
-spec, pods that cannot be updated with the strategy, a deadline that has passed. An image that cannot be pulled does not
-stall the object: the image may appear later, and progressDeadlineSeconds limits the wait.
+partition, is ready, like a built-in StatefulSet. An object is stalled when time alone does not help (an impossible
+spec, pods that cannot be updated with the strategy), and when its deadline has passed. An image that cannot be pulled
+does not stall the object: the image may appear later, and progressDeadlineSeconds limits the wait.
 """
 
 from collections.abc import Mapping

@@ -30,7 +30,7 @@ _UNPAUSE: Final = "set spec.updateStrategy.rollingUpdate.paused to false"
 
 
 def find_pod_wait(obstacles: Sequence[tuple[PodView, Reason]]) -> Reason | None:
-    """The first pod's obstacle with the number of pods that share it; None if there is no obstacle."""
+    """The first pod's obstacle with the number of other pods that share it; None if there is no obstacle."""
     return find_first_shared([(f"pod {pod.name}", reason) for pod, reason in obstacles])
 
 

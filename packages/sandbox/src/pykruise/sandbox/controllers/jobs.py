@@ -1,10 +1,9 @@
 """Jobs: pods that run to completion. Finished jobs are deleted after their TTL.
 
 Job + pods ──▶ read_snapshot() ──▶ plan_job(): job_plans.count_recorded(), count_pods(), decide_next_step()
-           ──▶ status (pods recorded) ──▶ finalizers removed ──▶ pods to delete and to create;  the next plan counts
-           them
+           ──▶ status (pods recorded) ──▶ finalizers removed ──▶ pods to delete and to create
 
-A job whose `managedBy` names another controller is ignored.
+The next plan counts the recorded pods without a finalizer. A job whose `managedBy` names another controller is ignored.
 """
 
 from collections.abc import Iterator, Sequence
@@ -99,7 +98,8 @@ def plan_job(snapshot: JobSnapshot) -> Plan:
     ownership = ownership_of(job, selector_of(job), pods, snapshot.orphans)
     if not ownership.is_settled:
         return Plan(stages=plan_ownership(job, JOBS, PODS, ownership))
-    # First count the pods that an earlier plan has recorded and released, then look for pods that have ended since.
+    # First count the pods that an earlier plan has recorded, if their finalizer is removed. Then look for pods that
+    # have ended since.
     now_counted = _with_status(job, count_recorded(job, pods))
     seen = count_pods(now_counted, pods)
     step = decide_next_step(now_counted, pods, seen, now=now)

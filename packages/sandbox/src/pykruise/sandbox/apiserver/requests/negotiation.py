@@ -66,7 +66,7 @@ PLAIN: Final = Form()
 def form_of(headers: Mapping[str, str], query: Mapping[str, str], *, custom: bool = False) -> Form:
     """Return the first requested form that is supported; `custom`: for a custom resource.
 
-    Raises Refusal (406) when none is supported.
+    Raises Refusal: 406 when no form is supported, 400 for an unknown `includeObject`.
     """
     accept = headers.get("accept") or JSON
     if accept in (JSON, "*/*"):
