@@ -138,7 +138,8 @@ _EVERYWHERE: Final = _differences_of(
     ),
     (
         "the webhooks do not check some fields for negative or malformed values (a BroadcastJob's "
-        "`parallelism`, `activeDeadlineSeconds` and `restartLimit`, a StatefulSet's `revisionHistoryLimit`, "
+        "`parallelism`, `activeDeadlineSeconds` and `restartLimit`, also in the `broadcastJobTemplate` of an "
+        "AdvancedCronJob, a StatefulSet's `revisionHistoryLimit`, "
         "an EphemeralJob's `replicas`)",
         "such values are rejected, with their field",
         "they could only fail later",
