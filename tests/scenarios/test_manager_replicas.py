@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from pykruise.kube.ids import Key
-from pykruise.kube.resources import EVENTS
+from pykruise.kube.resources import EVENTS, LEASES
 from pykruise.manager.manager import Manager
 from support.faults import Delay, FaultyTransport, Refuse, TimeOut, requests, workload_writes, writes
 from support.scenario import PodWatch, Stage, cloneset, rolling
@@ -73,7 +73,7 @@ async def test_a_standby_keeps_no_queue_and_begins_with_all_objects_when_it_lead
     await stage.until(lambda: is_gone(stage, "gone"))
     assert keeps_no_queue(second)
     names = reconciled_names(second)
-    # when it takes over, and one object changes while nobody leads
+    # when an object changes while nobody leads, and the standby then takes over
     await stage.kill_manager(first)
     await stage.scale("web", 3)
     await stage.until(lambda: second.is_leading)
@@ -149,6 +149,30 @@ async def test_a_stopped_leader_hands_over_before_it_writes_its_last_events(
     await stopping
     events = await stage.stored(EVENTS)
     assert "SuccessfulCreate" in {event["reason"] for event in events}
+
+
+async def test_a_manager_that_stops_takes_no_lease_while_it_writes_its_last_events(stage: Stage) -> None:
+    # given a manager that has lost its Lease because of an outage, and has events that it could not write
+    faulty = FaultyTransport(stage.manager_transport())
+    manager = await stage.start_manager(faulty, identity="first")
+    await stage.until(lambda: manager.is_leading)
+    faulty.on(writes("/events"), lambda _: Refuse())
+    await stage.create(cloneset(replicas=1))
+    await stage.settled(replicas=1)
+    faulty.on(requests(path="/leases"), lambda _: Refuse())
+    await stage.until(lambda: not manager.is_leading)
+    await asyncio.sleep(LEASE_S / 2)
+    (before,) = await stage.stored(LEASES)
+    # when the outage ends while the manager stops, and its events take seconds to write
+    faulty.clear()
+    faulty.on(writes("/events"), lambda _: Delay(4.0))
+    loop = asyncio.get_running_loop()
+    stopped_at = loop.time()
+    await stage.stop_manager(manager)
+    # then
+    assert loop.time() - stopped_at >= 4.0
+    (after,) = await stage.stored(LEASES)
+    assert after["spec"] == before["spec"]
 
 
 async def test_a_stopped_leader_ends_in_time_if_the_api_server_does_not_respond(

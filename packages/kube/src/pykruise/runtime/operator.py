@@ -275,8 +275,9 @@ class Operator:
             await self._release_leases(have_ended=have_ended)
             if self._led_keys is not None:
                 self._led_keys.close()
+            terms.cancel()  # so that this operator takes no Lease while it writes events
             await self._write_last_events(within_s=min(MOST_EVENTS_S, latest - now()))
-            for task in (terms, *background):
+            for task in background:
                 task.cancel()
 
     async def _release_leases(self, *, have_ended: bool) -> None:
