@@ -54,7 +54,7 @@ from pykruise.kube.program.metrics import (
     make_gauge,
     make_metrics_responder,
 )
-from pykruise.kube.program.process import return_memory, run_beside_servers, stop_on_signals
+from pykruise.kube.program.process import return_memory, run_beside, run_beside_servers, stop_on_signals
 from pykruise.kube.program.serving import Address, PlainServer
 from pykruise.kube.resources import Resource
 from pykruise.kube.webhooks.reviews import ReviewDispatcher
@@ -185,20 +185,13 @@ async def serve(
             operator.sources.by_resource, shared=_list_shared(work), timeout_s=CACHE_TIMEOUT_S
         )
         servers = _make_servers(operator, oversight, metered, settings, lease=name, host=host)
-        await run_beside_servers(_run_overseen(operator, oversight), servers)
+        await run_beside_servers(run_beside(operator.run(), oversight.run()), servers)
 
 
 def _list_shared(work: Sequence[Work]) -> frozenset[Resource]:
     """Return the resources that every controller reads."""
     reads = [{views.resource for views in views_of(item.control, item.settings)} for item in work]
     return frozenset(set.intersection(*reads)) if reads else frozenset()
-
-
-async def _run_overseen(operator: Operator, oversight: Oversight) -> None:
-    async with asyncio.TaskGroup() as tasks:
-        overseeing = tasks.create_task(oversight.run(), name="oversight")
-        await operator.run()
-        overseeing.cancel()
 
 
 def _own_namespace() -> str:

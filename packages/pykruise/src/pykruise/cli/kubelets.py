@@ -28,6 +28,7 @@ from pykruise.kube.documents import Document, decode, get_path
 from pykruise.kube.errors import ApiError, ConflictError, NotFoundError
 from pykruise.kube.http.transport import HttpTransport
 from pykruise.kube.patches.types import PatchType
+from pykruise.kube.program.process import run_beside
 from pykruise.kube.resources import NODES
 from pykruise.kube.values.counts import format_count, format_first
 from pykruise.sandbox.controllers.node_lifecycle import NOT_READY
@@ -37,7 +38,6 @@ from pykruise.sandbox.nodes.kubelet import Kubelets
 from pykruise.sandbox.nodes.pod_state import KubeletSettings
 from pykruise.sandbox.nodes.specs import make_node_specs
 from pykruise.sandbox.paper_volumes import Volumes
-from pykruise.sandbox.running import run_beside
 
 PATIENCE_S: Final = 10.0
 """Seconds to wait after the nodes are registered. Controllers remove the taint from ready nodes within a second or

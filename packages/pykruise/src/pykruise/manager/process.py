@@ -6,7 +6,7 @@ Settings, Connection ──▶ run_process(): transports ─ election ─ Manage
     1   a part failed, or a second signal arrived
     70  the event loop was blocked (watchdog)
 
-Steps after the first signal; each has a time limit, and ManagerSettings.longest_stop_s is their sum:
+Steps after the first signal. Each has a time limit, and all together take at most ManagerSettings.longest_stop_s:
 
 1. Controllers start no reconcile, and running reconciles finish their writes. At the same time, API servers learn to
    send reviews to other replicas.

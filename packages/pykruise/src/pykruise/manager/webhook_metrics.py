@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Final
 
 import orjson
 import prometheus_client
@@ -21,13 +20,10 @@ from prometheus_client.registry import Collector, CollectorRegistry
 from pykruise.admission.pods.chain import list_pod_kinds
 from pykruise.admission.protection import RefusedDeletion
 from pykruise.kube.program.metrics import make_histogram
-from pykruise.kube.values.histogram import Histogram
+from pykruise.kube.values.histogram import WEBHOOK_BOUNDS, Histogram
 from pykruise.plans.pod_steps import PreventedDisruption
 
 _log = logging.getLogger(__name__)
-
-LATENCY_BOUNDS_S: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-"""Bounds of the histogram `controller_runtime_webhook_latency_seconds` in the controller-runtime of OpenKruise."""
 
 
 class WebhookMetrics:
@@ -114,7 +110,7 @@ class WebhookMetrics:
         self._requests.labels(path, str(status)).inc()
         latencies = self._latencies.get(path)
         if latencies is None:
-            latencies = self._latencies[path] = Histogram(LATENCY_BOUNDS_S)
+            latencies = self._latencies[path] = Histogram(WEBHOOK_BOUNDS)
         latencies.observe(seconds)
 
     def observe_review(self, path: str, code: int) -> None:

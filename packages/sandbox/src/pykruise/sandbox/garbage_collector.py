@@ -30,11 +30,12 @@ from pykruise.kube.documents import Document
 from pykruise.kube.errors import KubeError, NotFoundError, UnsupportedMediaTypeError
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
+from pykruise.kube.program.process import run_beside
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
 from pykruise.sandbox.inventory import Inventory, discover
 from pykruise.sandbox.owner_graph import FOREGROUND, ORPHAN, GraphObject, ObjectId, OwnerGraph, project_meta
 from pykruise.sandbox.pod_view import OwnerRef
-from pykruise.sandbox.running import run_beside, wait_for_condition
+from pykruise.sandbox.running import wait_for_condition
 
 _log = logging.getLogger(__name__)
 

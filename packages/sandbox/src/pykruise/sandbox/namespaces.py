@@ -23,9 +23,9 @@ from pykruise.kube.documents import decode
 from pykruise.kube.errors import ApiError, ConflictError, MethodNotAllowedError, NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
+from pykruise.kube.program.process import run_beside
 from pykruise.kube.resources import NAMESPACES, Resource
 from pykruise.sandbox.inventory import discover
-from pykruise.sandbox.running import run_beside
 
 FINALIZER = "kubernetes"
 

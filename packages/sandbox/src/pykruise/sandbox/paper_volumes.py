@@ -17,8 +17,8 @@ from pykruise.kube.control.queue import WorkQueue
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import AlreadyExistsError
 from pykruise.kube.ids import Key
+from pykruise.kube.program.process import run_beside
 from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
-from pykruise.sandbox.running import run_beside
 
 UNPROVISIONED = "unprovisioned"
 """Prefix of the names of storage classes that have no volumes."""

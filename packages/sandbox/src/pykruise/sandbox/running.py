@@ -5,7 +5,7 @@ Cluster ──▶ Component.run() ──▶ a Controller's workers, beside them 
 """
 
 import asyncio
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Coroutine
 from typing import Any, Protocol
 
 
@@ -19,18 +19,6 @@ class SandboxComponent(Protocol):
     async def stop(self) -> None:
         """Finish the work in progress; then `run()` returns. Does nothing when it is not running."""
         ...
-
-
-async def run_beside(main: Awaitable[None], *background: Coroutine[Any, Any, Any]) -> None:
-    """Await `main` while the `background` tasks run, and cancel them afterwards.
-
-    When one of them fails, all are cancelled, and the exception is raised in an ExceptionGroup.
-    """
-    async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(work) for work in background]
-        await main
-        for task in tasks:
-            task.cancel()
 
 
 async def wait_for_condition(stopped: asyncio.Event, condition: Coroutine[Any, Any, Any]) -> bool:

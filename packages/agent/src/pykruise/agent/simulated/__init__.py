@@ -16,8 +16,8 @@ from pykruise.agent.simulated.part import AgentPart
 from pykruise.agent.simulated.probe_agents import ProbeAgents
 from pykruise.agent.simulated.recreate_agents import RecreateAgents
 from pykruise.kube.ids import Key
+from pykruise.kube.program.process import run_beside
 from pykruise.sandbox.nodes.agents import MakeAgents, NodeAccess
-from pykruise.sandbox.running import run_beside
 
 __all__ = ["ALL_TASKS", "AgentTasks", "SimulatedAgents", "make_simulated_agents"]
 

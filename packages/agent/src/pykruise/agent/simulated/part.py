@@ -14,7 +14,7 @@ from pykruise.kube.clock import Clock
 from pykruise.kube.control.controller import Controller, skip_measuring
 from pykruise.kube.control.queue import WorkQueue
 from pykruise.kube.ids import Key
-from pykruise.sandbox.running import run_beside
+from pykruise.kube.program.process import run_beside
 
 
 class AgentPart(ABC):

@@ -52,9 +52,8 @@ PATIENCE_S: Final = 3.0
 _LANE_0_SHARE = 8
 _SLOW_FACTOR = 3.0  # a response this many times slower than usual does not raise the limit
 _SLOW_FLOOR_S = 0.02  # ... unless it takes less time than this, which would measure only jitter
-_PROOF_S = (
-    5.0  # time for which the response to a write at usual speed proves that the server is not overloaded
-)
+_PROOF_S = 5.0
+"""Seconds for which the response to a write at usual speed proves that the server is not overloaded."""
 
 
 class LimiterStats(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,14 +15,14 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Generator, Hashable, Mapping
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
 from pykruise.kube.clock import Clock, Instant
 from pykruise.kube.control.queue import QueueClosedError, WorkQueue
 from pykruise.kube.errors import ApiError, ConflictError, KubeError
-from pykruise.kube.values.histogram import Histogram, HistogramStats
+from pykruise.kube.values.histogram import RECONCILE_BOUNDS, Histogram, HistogramStats
 
 __all__ = ["Controller", "ControllerStats", "skip_measuring"]
 
@@ -32,12 +32,6 @@ _log = logging.getLogger(__name__)
 
 DEFAULT_WORKERS = 3
 GRACE_S = 30.0
-DURATION_BOUNDS_S: Final = (
-    0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0,
-    1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 15.0, 20.0, 25.0, 30.0, 40.0,
-    50.0, 60.0,
-)  # fmt: skip
-"""Bounds of the histogram `controller_runtime_reconcile_time_seconds` in controller-runtime."""
 CONFLICT_RETRY_S = 0.05
 """Seconds until the retry after a conflict. A conflict means that the cache is stale: the event with the newer
 version is on its way.
@@ -114,7 +108,7 @@ class Controller(Generic[K]):
         self._duration_max_s = 0.0
         self._cost_sum_s = 0.0
         self._results: Counter[str] = Counter()
-        self._durations = Histogram(DURATION_BOUNDS_S)
+        self._durations = Histogram(RECONCILE_BOUNDS)
         self._last_failure = ""
         self._last_failure_at: Instant | None = None
 

@@ -23,11 +23,11 @@ import heapq
 import random
 from collections import deque
 from collections.abc import Hashable
-from typing import Final, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import msgspec
 
-from pykruise.kube.values.histogram import Histogram, HistogramStats
+from pykruise.kube.values.histogram import QUEUE_BOUNDS, Histogram, HistogramStats
 
 __all__ = ["BASE_DELAY_S", "MAX_DELAY_S", "QueueClosedError", "QueueStats", "WorkQueue"]
 
@@ -37,12 +37,6 @@ BASE_DELAY_S = 0.005
 """Seconds until the first retry of a key; each further failure doubles this time."""
 MAX_DELAY_S = 300.0
 """Maximum seconds until a retry."""
-DURATION_BOUNDS_S: Final = (
-    1e-08, 1e-07, 1e-06, 9.999999999999999e-06, 9.999999999999999e-05, 0.001, 0.01, 0.1, 1.0, 10.0, 100.0, 1000.0,
-)  # fmt: skip
-"""Bounds of the histograms `workqueue_*_duration_seconds` in controller-runtime, rounding errors included: queries may
-select a bucket by its bound.
-"""
 COST_THRESHOLD_S = 0.002
 TICK_S = 0.001
 """A wait with fewer seconds left is treated as ended: a timer may fire slightly early."""
@@ -117,8 +111,8 @@ class WorkQueue(Generic[K]):
         self._waiting_since: dict[K, float] = {}
         self._in_flight: dict[K, bool | None] = {}  # None: not added again; else: added (True: with force)
         self._taken_at: dict[K, float] = {}
-        self._waits = Histogram(DURATION_BOUNDS_S)
-        self._works = Histogram(DURATION_BOUNDS_S)
+        self._waits = Histogram(QUEUE_BOUNDS)
+        self._works = Histogram(QUEUE_BOUNDS)
         self._due: dict[K, float] = {}
         self._schedule: list[tuple[float, int, K]] = []  # heap; entries that are not in `_due` are invalid
         self._entries = 0

@@ -14,7 +14,7 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, TypeVar
 
@@ -22,7 +22,7 @@ import orjson
 
 from pykruise.kube.program.serving import PathAnswer, PlainServer, Query, Responder
 
-__all__ = ["DIAGNOSIS", "return_memory", "run_beside_servers", "run_until", "stop_on_signals"]
+__all__ = ["DIAGNOSIS", "return_memory", "run_beside", "run_beside_servers", "run_until", "stop_on_signals"]
 
 _log = logging.getLogger(__name__)
 
@@ -44,6 +44,18 @@ def return_memory() -> None:
         adjust = ctypes.CDLL(None).mallopt
         for option, value in _MALLOC.items():
             adjust(option, value)
+
+
+async def run_beside(main: Awaitable[None], *background: Coroutine[Any, Any, Any]) -> None:
+    """Await `main` while the `background` tasks run, and cancel them afterwards.
+
+    When one of them fails, all are cancelled, and the exception is raised in an ExceptionGroup.
+    """
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(work) for work in background]
+        await main
+        for task in tasks:
+            task.cancel()
 
 
 async def run_beside_servers(work: Coroutine[None, None, None], servers: Sequence[PlainServer]) -> None:

@@ -8,10 +8,27 @@ from typing import Final
 
 import msgspec
 
-__all__ = ["Histogram", "HistogramStats"]
+__all__ = ["QUEUE_BOUNDS", "RECONCILE_BOUNDS", "WEBHOOK_BOUNDS", "Histogram", "HistogramStats"]
 
 REQUEST_BOUNDS: Final = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
 """Bounds of the histogram `rest_client_request_duration_seconds` in Kubernetes and controller-runtime."""
+
+RECONCILE_BOUNDS: Final = (
+    0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0,
+    1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 15.0, 20.0, 25.0, 30.0, 40.0,
+    50.0, 60.0,
+)  # fmt: skip
+"""Bounds of the histogram `controller_runtime_reconcile_time_seconds` in controller-runtime."""
+
+QUEUE_BOUNDS: Final = (
+    1e-08, 1e-07, 1e-06, 9.999999999999999e-06, 9.999999999999999e-05, 0.001, 0.01, 0.1, 1.0, 10.0, 100.0, 1000.0,
+)  # fmt: skip
+"""Bounds of the histograms `workqueue_*_duration_seconds` in controller-runtime, rounding errors included: queries may
+select a bucket by its bound.
+"""
+
+WEBHOOK_BOUNDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+"""Bounds of the histogram `controller_runtime_webhook_latency_seconds` in the controller-runtime of OpenKruise."""
 
 
 class HistogramStats(msgspec.Struct, frozen=True, kw_only=True):

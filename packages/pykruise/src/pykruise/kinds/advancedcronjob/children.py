@@ -37,7 +37,7 @@ TEMPLATES: Final[Mapping[str, Resource]] = {
 
 _WITH_PODS: Final = ("jobTemplate", "broadcastJobTemplate")
 """Fields whose value contains a pod template."""
-_AMOUNTS: Final = (
+AMOUNTS: Final = (
     ("completionPolicy", "activeDeadlineSeconds"),
     ("completionPolicy", "ttlSecondsAfterFinished"),
     ("failurePolicy", "restartLimit"),
@@ -307,9 +307,9 @@ def build_child_document(
 
 
 def _replace_negative_amounts(spec: Document) -> Document:
-    """Return the spec of a BroadcastJob with 0 in place of each negative amount of _AMOUNTS."""
+    """Return the spec of a BroadcastJob with 0 in place of each negative amount of AMOUNTS."""
     result = dict(spec)
-    for policy, field in _AMOUNTS:
+    for policy, field in AMOUNTS:
         value = get_path(result, policy, field)
         if isinstance(value, int) and value < 0:
             result[policy] = {**result[policy], field: 0}

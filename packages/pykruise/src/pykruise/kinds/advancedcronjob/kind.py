@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from pykruise.kinds.advancedcronjob.admission import build_mutating_review, build_validating_review
-from pykruise.kinds.advancedcronjob.children import CHILD_VIEWS, JOB, TEMPLATES, ChildView
+from pykruise.kinds.advancedcronjob.children import AMOUNTS, CHILD_VIEWS, JOB, TEMPLATES, ChildView
 from pykruise.kinds.advancedcronjob.insight import INSIGHT
 from pykruise.kinds.advancedcronjob.plan import plan_cronjob
 from pykruise.kinds.advancedcronjob.shown import SHOWN
@@ -84,16 +84,15 @@ def _find_controller(child: ChildView, around: Around[AdvancedCronJobSettings]) 
         yield cron.key
 
 
-_IS_ZERO: Final = "0 in the BroadcastJobs"
-
 _STORED: Final = StoredSpec(
     errors=find_stored_errors,
     kept={
         "spec.template.jobTemplate.spec.template": TEMPLATE_IS_JUDGED_LATER,
         "spec.template.broadcastJobTemplate.spec.template": TEMPLATE_IS_JUDGED_LATER,
-        "spec.template.broadcastJobTemplate.spec.completionPolicy.activeDeadlineSeconds": _IS_ZERO,
-        "spec.template.broadcastJobTemplate.spec.completionPolicy.ttlSecondsAfterFinished": _IS_ZERO,
-        "spec.template.broadcastJobTemplate.spec.failurePolicy.restartLimit": _IS_ZERO,
+        **{
+            f"spec.template.broadcastJobTemplate.spec.{policy}.{field}": "0 in the BroadcastJobs"
+            for policy, field in AMOUNTS
+        },
         "spec.template.broadcastJobTemplate.spec.parallelism": "each BroadcastJob is rejected when it is created",
     },
 )

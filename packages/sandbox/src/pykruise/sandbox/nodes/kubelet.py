@@ -27,6 +27,7 @@ from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
+from pykruise.kube.program.process import run_beside
 from pykruise.kube.resources import CONFIG_MAPS, PODS, SECRETS
 from pykruise.sandbox.nodes.agents import MakeAgents, NodeAccess, NodeAgents
 from pykruise.sandbox.nodes.faults import Rule
@@ -58,7 +59,6 @@ from pykruise.sandbox.nodes.specs import Addresses, NodeSpec, SandboxNodeView
 from pykruise.sandbox.nodes.status import NodeRecord, NodeStatusWriter
 from pykruise.sandbox.pod_decoding import SandboxPodProjector
 from pykruise.sandbox.pod_view import SandboxPodView
-from pykruise.sandbox.running import run_beside
 
 
 class KubeletsStats(msgspec.Struct, frozen=True, kw_only=True):

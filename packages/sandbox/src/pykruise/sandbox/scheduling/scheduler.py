@@ -27,6 +27,7 @@ from pykruise.kube.control.queue import WorkQueue
 from pykruise.kube.errors import ConflictError, NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
+from pykruise.kube.program.process import run_beside
 from pykruise.kube.resources import NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
 from pykruise.runtime.objects import DocumentView
 from pykruise.sandbox.controllers.pods import BY_GROUP
@@ -43,7 +44,7 @@ from pykruise.sandbox.nodes.ledger import NodeLedger
 from pykruise.sandbox.nodes.specs import SandboxNodeView, project_node
 from pykruise.sandbox.pod_decoding import SandboxPodProjector
 from pykruise.sandbox.pod_view import SandboxPodView
-from pykruise.sandbox.running import run_beside, wait_for_condition
+from pykruise.sandbox.running import wait_for_condition
 from pykruise.sandbox.scheduling.filters import ChosenNode, NoPlace, choose, explain
 from pykruise.sandbox.scheduling.gangs import format_gang_message, read_min_count
 from pykruise.sandbox.scheduling.preemption import HELPLESS, NEVER, Budget, NoRoom, PreemptionRoom, make_room
