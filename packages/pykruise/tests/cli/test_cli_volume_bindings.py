@@ -3,6 +3,7 @@
 from typing import Any, cast
 
 import orjson
+import pytest
 
 from pykruise.cli.insight.volume_bindings import list_volume_bindings
 from pykruise.kube.client.client import Client
@@ -27,14 +28,19 @@ class Listing:
 
 
 class Cluster:
-    """A pod with a claim; `nodes`: None when the user may not list nodes."""
+    """A pod with a claim; `nodes` and `volumes`: None when the user may not list them."""
 
-    def __init__(self, claim: dict[str, Any], nodes: list[str] | None) -> None:
+    def __init__(
+        self, claim: dict[str, Any], nodes: list[str] | None, volumes: list[dict[str, Any]] | None
+    ) -> None:
         volume = {"persistentVolumeClaim": {"claimName": "data"}}
         terms = [{"matchExpressions": [ELSEWHERE]}]
         self._objects: dict[Resource, dict[str, Any]] = {
             PODS: {"metadata": {"name": "db-0"}, "spec": {"volumes": [volume]}},
-            PERSISTENT_VOLUME_CLAIMS: {"metadata": {"name": "data"}, "spec": claim},
+            PERSISTENT_VOLUME_CLAIMS: {
+                "metadata": {"namespace": "shop", "name": "data"},
+                "spec": claim,
+            },
             PERSISTENT_VOLUMES: {"spec": {"nodeAffinity": {"required": {"nodeSelectorTerms": terms}}}},
             STORAGE_CLASSES: {
                 "metadata": {"name": claim.get("storageClassName", "")},
@@ -42,7 +48,10 @@ class Cluster:
                 "allowedTopologies": [{"matchLabelExpressions": [{"key": "zone", "values": ["eu-9"]}]}],
             },
         }
-        self._nodes = nodes
+        self._lists: dict[Resource, list[dict[str, Any]] | None] = {
+            NODES: None if nodes is None else [{"metadata": {"name": name}} for name in nodes],
+            PERSISTENT_VOLUMES: volumes,
+        }
 
     async def get(self, resource: Resource, _namespace: str, _name: str) -> bytes:
         if resource not in self._objects:
@@ -50,14 +59,16 @@ class Cluster:
         return orjson.dumps(self._objects[resource])
 
     async def list(self, resource: Resource) -> Listing:
-        assert resource == NODES
-        if self._nodes is None:
+        items = self._lists[resource]
+        if items is None:
             raise ForbiddenError(ErrorStatus(code=403))
-        return Listing([orjson.dumps({"metadata": {"name": name}}) for name in self._nodes])
+        return Listing(list(map(orjson.dumps, items)))
 
 
-async def words_of(claim: dict[str, Any], nodes: list[str] | None) -> str:
-    client = cast("Client", Cluster(claim, nodes))
+async def words_of(
+    claim: dict[str, Any], nodes: list[str] | None, volumes: list[dict[str, Any]] | None = None
+) -> str:
+    client = cast("Client", Cluster(claim, nodes, volumes))
     bindings = await list_volume_bindings(client, [POD])
     return bindings[POD].words if POD in bindings else ""
 
@@ -75,6 +86,41 @@ async def test_no_binding_is_reported_to_a_user_who_may_not_list_nodes() -> None
     assert await words_of({"storageClassName": "zonal"}, None) == ""
 
 
+BY_HAND = "kubernetes.io/no-provisioner"
+CLAIM = {
+    "storageClassName": BY_HAND,
+    "accessModes": ["ReadWriteOnce"],
+    "resources": {"requests": {"storage": "2Gi"}},
+}
+
+
+def volume(**changed: Any) -> dict[str, Any]:
+    """A free volume that fits CLAIM, except for the changed fields."""
+    spec = {"storageClassName": BY_HAND, "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "2Gi"}}
+    return {"metadata": {"name": "pv"}, "spec": {**spec, **changed}, "status": {"phase": "Available"}}
+
+
 async def test_a_storage_class_without_a_provisioner_is_named_without_any_right_on_nodes() -> None:
-    claim = {"storageClassName": "kubernetes.io/no-provisioner"}
-    assert "only a person can create one" in await words_of(claim, None)
+    assert "only a person can create one" in await words_of(CLAIM, None, [])
+
+
+async def test_nothing_is_said_about_volumes_that_the_user_may_not_list() -> None:
+    assert await words_of(CLAIM, None) == ""
+
+
+@pytest.mark.parametrize(
+    "unfit",
+    [
+        {"storageClassName": "other"},
+        {"accessModes": ["ReadOnlyMany"]},
+        {"capacity": {"storage": "1Gi"}},
+        {"volumeMode": "Block"},
+        {"claimRef": {"namespace": "shop", "name": "other"}},
+        {"nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [ELSEWHERE]}]}}},
+    ],
+)
+async def test_a_free_volume_is_missing_only_if_none_fits(unfit: dict[str, Any]) -> None:
+    assert "no volume of storage class" in await words_of(CLAIM, ["node-1"], [volume(**unfit)])
+    assert await words_of(CLAIM, ["node-1"], [volume(**unfit), volume()]) == ""
+    reserved = volume(claimRef={"namespace": "shop", "name": "data"})
+    assert await words_of(CLAIM, ["node-1"], [volume(**unfit), reserved]) == ""

@@ -66,6 +66,22 @@ def _fields(api_version: str, kind: str) -> set[str]:
         ("ContainerRecreateRequest", {"phase": "Recreating"}, "in progress"),
         ("ContainerRecreateRequest", {"phase": "Succeeded"}, "current"),
         ("ContainerRecreateRequest", {"phase": "Failed"}, "failed"),
+        ("ContainerRecreateRequest", {"phase": "Completed"}, "current"),
+        (
+            "ContainerRecreateRequest",
+            {"phase": "Completed", "containerRecreateStates": [{"phase": "Succeeded"}]},
+            "current",
+        ),
+        (
+            "ContainerRecreateRequest",
+            {"phase": "Completed", "containerRecreateStates": [{"phase": "Failed"}]},
+            "failed",
+        ),
+        (
+            "ContainerRecreateRequest",
+            {"phase": "Recreating", "containerRecreateStates": [{"phase": "Failed"}]},
+            "in progress",
+        ),
         ("ResourceDistribution", {}, "in progress"),
         ("ResourceDistribution", {"desired": 2, "succeeded": 1}, "in progress"),
         ("ResourceDistribution", {"desired": 2, "succeeded": 2}, "current"),

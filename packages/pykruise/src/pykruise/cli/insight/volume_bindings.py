@@ -6,6 +6,7 @@ This module only reads. Objects that the user may not read are ignored.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
 from typing import Any, Final
 
 import msgspec
@@ -15,9 +16,10 @@ from pykruise.cli.insight.node_terms import describe_term
 from pykruise.cli.insight.optional_reads import read_optional
 from pykruise.cli.insight.refusing_nodes import judge_nodes
 from pykruise.kube.client.client import Client
-from pykruise.kube.documents import Document, get_path
+from pykruise.kube.documents import Document, decode, get_path
 from pykruise.kube.errors import ApiError
 from pykruise.kube.ids import Key
+from pykruise.kube.pod_rules.field_rules import selects
 from pykruise.kube.pod_rules.nodes import matches_term
 from pykruise.kube.resources import (
     NODES,
@@ -27,6 +29,7 @@ from pykruise.kube.resources import (
     STORAGE_CLASSES,
 )
 from pykruise.kube.values.counts import format_first
+from pykruise.kube.values.quantities import parse_quantity
 from pykruise.pods.corrections import OF_THE_WORKLOAD, Correction
 from pykruise.pods.view.nodes import NodeView, project_node
 
@@ -97,7 +100,7 @@ async def _find_binding(
     if not volume_name:
         return await _find_binding_of_class(client, claim, nodes)
     volume = await read_optional(client, PERSISTENT_VOLUMES, Key("", str(volume_name)))
-    terms = get_path(volume or {}, "spec", "nodeAffinity", "required", "nodeSelectorTerms")
+    terms = _list_node_terms(volume or {})
     if not terms or nodes is None:
         return None
     able = [node for node in nodes if any(_matches(term, node) for term in terms)]
@@ -139,10 +142,52 @@ async def _find_binding_of_class(
         return None
     if storage_class.get("provisioner") != _NO_PROVISIONER:
         return None if nodes is None else _find_binding_of_topologies(name, storage_class, nodes)
+    volumes = await _list_volumes(client)
+    if volumes is None or any(_is_usable(volume, claim, nodes) for volume in volumes):
+        return None
     return VolumeBinding(
         words=f"PVC {name} has no volume: no volume of storage class {wanted} fits, and only a person can create one",
         remedy=f"create a PersistentVolume of storage class {wanted} for a node that can run the pod",
     )
+
+
+async def _list_volumes(client: Client) -> list[Document] | None:
+    """List all volumes; None when the user may not list them."""
+    try:
+        return list(map(decode, (await client.list(PERSISTENT_VOLUMES)).items))
+    except ApiError:
+        return None
+
+
+def _is_usable(volume: Document, claim: Document, nodes: Sequence[NodeView] | None) -> bool:
+    """Whether the PVC can be bound to the volume, and a node can mount it. `nodes`: None if they are unknown. The rules
+    are those of Kubernetes' `FindMatchingVolume`.
+    """
+    offered, wanted = volume.get("spec") or {}, claim.get("spec") or {}
+    owner = offered.get("claimRef")
+    if owner is not None:
+        return owner.get("namespace") == get_path(claim, "metadata", "namespace") and (
+            owner.get("name") == claim["metadata"]["name"]
+        )
+    if get_path(volume, "status", "phase") not in (None, "Available"):
+        return False
+    terms = _list_node_terms(volume)
+    return (
+        offered.get("storageClassName") == wanted.get("storageClassName")
+        and (offered.get("volumeMode") or _FILESYSTEM) == (wanted.get("volumeMode") or _FILESYSTEM)
+        and set(wanted.get("accessModes") or ()) <= set(offered.get("accessModes") or ())
+        and _read_storage(wanted, "resources", "requests") <= _read_storage(offered, "capacity")
+        and selects(wanted.get("selector") or {}, get_path(volume, "metadata", "labels"))
+        and (not terms or nodes is None or any(_matches(term, node) for term in terms for node in nodes))
+    )
+
+
+def _list_node_terms(volume: Document) -> list[Mapping[str, Any]]:
+    return list(get_path(volume, "spec", "nodeAffinity", "required", "nodeSelectorTerms") or ())
+
+
+def _read_storage(spec: Document, *path: str) -> Fraction:
+    return parse_quantity(get_path(spec, *path, "storage") or 0)
 
 
 def _find_binding_of_topologies(
@@ -168,6 +213,8 @@ def _find_binding_of_topologies(
 
 
 _NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
+
+_FILESYSTEM: Final = "Filesystem"
 
 
 def _matches(term: Mapping[str, Any], node: NodeView) -> bool:

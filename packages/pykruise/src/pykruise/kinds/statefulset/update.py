@@ -61,9 +61,9 @@ SPECIFIED: Final = Reason(
     "wait until more pods are available, or find out why they are not",
 )
 CLAIMS_GROW: Final = Reason(
-    Code.CLAIMS, "waits until its claims have grown", "if that lasts, read the events of the claims"
+    Code.CLAIMS_GROW, "waits until its claims have grown", "if that lasts, read the events of the claims"
 )
-FILE_SYSTEM_GROWS: Final = Reason(Code.CLAIMS, "waits until the file system of its claims has grown")
+FILE_SYSTEM_GROWS: Final = Reason(Code.CLAIMS_GROW, "waits until the file system of its claims has grown")
 COMES_BACK: Final = Reason(Code.TURN, "is returning from PreparingDelete")
 
 _UPDATABLE: Final = frozenset({"", *LifecycleState})
