@@ -21,7 +21,7 @@ from support.schema_documents import Growth, document_of
 from support.stored_objects import StoredObjects
 from support.work_meter import WorkMeter
 
-SIZES: Final = (4, 8, 16)
+SIZES: Final = (3, 6, 12)
 DEPTHS: Final = (0, 1, 2)
 """Depths of the large lists. The deepest cause most of the work of these tests, so they run only with --exhaustive."""
 STEEPEST: Final = 1.6
@@ -406,7 +406,7 @@ def test_work_grows_with_the_length_of_texts(by_name: Mapping[str, Kind], kind: 
     # given
     item = by_name[kind]
     # then
-    assert_no_steep_line(item, lambda size: Growth(text=16 * size, fields=_fields_of()), item.uses)
+    assert_no_steep_line(item, lambda size: Growth(text=24 * size, fields=_fields_of()), item.uses)
 
 
 @pytest.mark.parametrize("kind", STORED)
