@@ -104,7 +104,7 @@ async def test_a_storage_class_without_a_provisioner_is_named_without_any_right_
     assert "only a person can create one" in await words_of(CLAIM, None, [])
 
 
-async def test_nothing_is_said_about_volumes_that_the_user_may_not_list() -> None:
+async def test_no_binding_is_reported_for_volumes_that_the_user_may_not_list() -> None:
     assert await words_of(CLAIM, None) == ""
 
 
