@@ -268,7 +268,7 @@ PLACED: Final[Mapping[str, tuple[Situation, ...]]] = {
         Situation(
             stage=its_first_pod_finds_no_node,
             cause=Code.UNSCHEDULABLE,
-            says="web-1: is not created before pod web-0 is available, like 1 later pod",
+            says="web-1: waits until pod web-0 is available, because podManagementPolicy is OrderedReady; 1 later",
             ways=2,
         ),
         Situation(

@@ -1227,7 +1227,7 @@ async def test_an_oidc_token_is_used_even_if_the_kubeconfig_is_locked(
     ("change", "expected"),
     [
         ({"refresh-token": "unknown"}, 'responded with status code 400: {"error": "invalid_grant"}'),
-        ({"refresh-token": ""}, "are needed to renew it; log in again"),
+        ({"refresh-token": ""}, "refresh-token to renew it; log in again"),
         ({"idp-issuer-url": "http://127.0.0.1"}, "is not an https:// URL"),
         ({"refresh-token": "empty"}, "has no id_token; log in again"),
         ({"idp-certificate-authority-data": ""}, "certificate verify failed"),

@@ -303,7 +303,7 @@ ROWS: Final[Sequence[BoardRow]] = (
         panels=(
             Panel(
                 title="Needs action",
-                about="Objects that wait for an action of a person. `pykruise explain all -A` names the action.",
+                about="Objects that need an action by a person. `pykruise explain all -A` names the action.",
                 lines=[(_in_phase("Degraded"), "")],
                 kind="stat",
                 width=4,

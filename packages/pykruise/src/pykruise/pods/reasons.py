@@ -492,8 +492,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
     ),
     Code.RUN_MISSED: Meaning(
         "a run of a schedule could not start within startingDeadlineSeconds, so it was skipped",
-        "raise spec.startingDeadlineSeconds above the number of seconds for which a run is still active after the next"
-        " scheduled time",
+        "raise spec.startingDeadlineSeconds: a run that waits for the previous run must start within this time",
     ),
     Code.UNFIT_NODE: Meaning(
         "a node is not eligible for a job's pods, so the job creates no pod for it",

@@ -77,8 +77,8 @@ class OidcTokens:
         client = str(self._settings.get("client-id") or "")
         if not self._refresh_token or not issuer or not client:
             raise ConfigurationError(
-                f"{self._where}: id-token has expired, and idp-issuer-url, client-id and refresh-token are needed to"
-                " renew it; log in again"
+                f"{self._where}: id-token has expired, and the kubeconfig lacks idp-issuer-url, client-id or"
+                " refresh-token to renew it; log in again"
             )
         discovered = self._request(f"{issuer}/.well-known/openid-configuration")
         form = {

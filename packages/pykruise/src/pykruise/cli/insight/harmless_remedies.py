@@ -13,10 +13,11 @@ import msgspec
 from pykruise.cli.insight.cluster_reading import Sight, list_claim_names
 from pykruise.cli.insight.explanations import Wait
 from pykruise.cli.insight.known_kinds import find_workload_insight
+from pykruise.cli.insight.refused_writes import REFUSED_WRITES
 from pykruise.cli.insight.way_back import find_revision_before, find_way_back
 from pykruise.plans.insight import WorkloadInsight
 from pykruise.pods.corrections import join_remedies
-from pykruise.pods.reasons import NOT_WRITTEN, OF_A_NAMED_NODE, Code, rank_of
+from pykruise.pods.reasons import OF_A_NAMED_NODE, Code, rank_of
 from pykruise.pods.workload.revisions import RevisionView
 from pykruise.runtime.plan import Plan
 
@@ -106,7 +107,7 @@ def put_causes_first(waits: Sequence[Wait], *, is_of_pods: bool = False) -> tupl
     `is_of_pods`: the job selects pods of other owners, so that the cause of a pod that cannot start is not in the job.
     """
     causes = [wait for wait in waits if wait.pods and rank_of(wait.code) < rank_of(Code.GRACE_PERIOD)]
-    is_rejected = any(wait.code in _REJECTED for wait in waits)
+    is_rejected = any(wait.code in REFUSED_WRITES for wait in waits)
     if not causes and not is_rejected:
         return tuple(waits)
     single = _OF_A_NODE | _OF_A_POD if is_of_pods else _OF_A_NODE
@@ -137,8 +138,6 @@ _OF_A_POD: Final = frozenset(
     }
 )
 """Codes of obstacles in the template of a selected pod, which do not stop a job in pods of other templates."""
-
-_REJECTED: Final = NOT_WRITTEN - {Code.NO_MANAGER}
 
 _OTHERS_UNAVAILABLE: Final = (
     "first fix the cause that blocks the pods above: a higher limit would make more pods unavailable for the same "

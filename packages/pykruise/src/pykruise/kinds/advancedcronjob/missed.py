@@ -16,7 +16,7 @@ from pykruise.kinds.advancedcronjob.children import ChildView, Ending
 from pykruise.kinds.advancedcronjob.due import MANY
 from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.values.cron import Schedule, find_ticks
-from pykruise.pods.reasons import Code
+from pykruise.pods.reasons import CODES, Code
 from pykruise.runtime.reasons import Reason
 
 _MARGIN_S: Final = 60
@@ -76,10 +76,7 @@ def explain_missed_runs(missed: MissedRuns, *, deadline_s: int) -> Reason:
     others = f"; {number} runs were missed in this way"
     if child.ended_at is None or child.ending is Ending.ACTIVE:
         lasted = "is still active"
-        enough = (
-            "raise spec.startingDeadlineSeconds above the number of seconds for which a run is still active after the"
-            " next scheduled time"
-        )
+        enough = CODES[Code.RUN_MISSED].helps
     else:
         lasted = f"lasted until {format_time(child.ended_at)}"
         enough = f"set spec.startingDeadlineSeconds to {math.ceil(missed.overlap_s) + _MARGIN_S}"

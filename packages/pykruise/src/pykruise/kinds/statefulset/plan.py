@@ -135,9 +135,13 @@ def _find_next_missing(ws: StatefulSetWorkingSet, scale: Scale) -> dict[str, Rea
     later = [slot for slot in ws.slots if slot.pod is None and slot.ordinal > earlier.ordinal]
     if not later:
         return {}
-    others = f", like {format_count(len(later) - 1, 'later pod')}" if len(later) > 1 else ""
+    others = (
+        f"; {format_count(len(later) - 1, 'later pod waits', 'later pods wait')} too"
+        if len(later) > 1
+        else ""
+    )
     message = (
-        f"is not created before pod {earlier.name} is available{others}: podManagementPolicy is OrderedReady"
+        f"waits until pod {earlier.name} is available, because podManagementPolicy is OrderedReady{others}"
     )
     return {later[0].name: Reason(Code.TURN, message)}
 

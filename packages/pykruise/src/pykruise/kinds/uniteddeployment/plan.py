@@ -141,9 +141,7 @@ def _plan_ineffective(ws: UnitedDeploymentWorkingSet, error: str) -> Plan:
     note = Note(reason="Failed SpecifySubsetReplicas", message=text, warning=True, again_after_s=_AGAIN_S)
     as_they_are = {name: workload.replicas for name, workload in ws.own.workloads.items()}
     plan = _plan_writes(ws, _store_revision(ws), Changes(), as_they_are, is_effective=False)
-    remedy = (
-        "correct replicas of the subsets (percentages with the sum 100% fit every number), or spec.replicas"
-    )
+    remedy = "correct spec.replicas or the replicas of the subsets: percentages that add up to 100% fit every total"
     waiting = Reason(Code.INVALID_SPEC, text, remedy)
     return msgspec.structs.replace(plan, waiting=waiting, notes=(*plan.notes, note))
 
