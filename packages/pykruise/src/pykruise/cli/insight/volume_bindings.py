@@ -166,9 +166,8 @@ def _is_usable(volume: Document, claim: Document, nodes: Sequence[NodeView] | No
     offered, wanted = volume.get("spec") or {}, claim.get("spec") or {}
     owner = offered.get("claimRef")
     if owner is not None:
-        return owner.get("namespace") == get_path(claim, "metadata", "namespace") and (
-            owner.get("name") == claim["metadata"]["name"]
-        )
+        named = (owner.get("namespace"), owner.get("name"))
+        return named == (get_path(claim, "metadata", "namespace"), claim["metadata"]["name"])
     if get_path(volume, "status", "phase") not in (None, "Available"):
         return False
     terms = _list_node_terms(volume)
