@@ -30,9 +30,11 @@ from pykruise.manager.yaml_texts import format_yaml, format_yaml_stream
 __all__ = ["render_chart_files"]
 
 HEADER = "{{- /* Generated: python -m tools.manager_chart charts/pykruise. Do not edit. */}}\n"
-NAMESPACE = "{{ .Values.installation.namespace }}"
+_NAMESPACE_VALUE = ".Values.installation.namespace"
+NAMESPACE = f"{{{{ {_NAMESPACE_VALUE} }}}}"
 _PLACE = "namespace-of-the-chart"
 _ANNOTATIONS = "annotations-of-external-certificates"
+_RELEASE_PLACE = "hash-of-the-entries"
 _ARGOCD, _ARGOCD_MAP = "namespace-of-argocd", "config-map-of-argocd"
 _OPENED, _CLOSED = "\0opened\0", "\0closed\0"
 _EXTERNAL = (
@@ -215,27 +217,53 @@ _NAMESPACES: Final = "namespaceSelector"
 def _build_webhooks() -> str:
     endpoint = Endpoint(namespace=_PLACE, service=SERVICE)
     documents = build_configurations(list_installed_rules(AdmissionSettings(namespace=_PLACE)), endpoint)
-    # The webhooks do not depend on the chosen namespace.
-    usual = build_configurations(list_installed_rules(AdmissionSettings()), Endpoint())
-    for doc, other in zip(documents, usual, strict=True):
-        doc["metadata"]["annotations"] = other["metadata"]["annotations"]
-    return HEADER + "".join(_format_configuration(doc) for doc in documents)
+    usual, without_pods = (
+        build_configurations(list_installed_rules(AdmissionSettings(pod_webhook=pod_webhook)), Endpoint())
+        for pod_webhook in (True, False)
+    )
+    [seconds] = {entry["timeoutSeconds"] for doc in usual for entry in doc["webhooks"]}
+    return HEADER + "".join(
+        _format_configuration(doc, release=_format_release(*map(_read_release, same), seconds=seconds))
+        for doc, *same in zip(documents, usual, without_pods, strict=True)
+    )
 
 
-def _format_configuration(doc: Document) -> str:
-    """Return a webhook configuration whose entries for pods can be left out."""
-    head = _to_yaml([{key: value for key, value in doc.items() if key != "webhooks"}])
+def _read_release(configuration: Document) -> str:
+    return str(configuration["metadata"]["annotations"][RELEASE])
+
+
+def _format_release(usual: str, without_pods: str, *, seconds: int) -> str:
+    """Return the value of the annotation RELEASE: one value for each list of entries that the chart can render.
+    `seconds`: the timeout of the entries that `pykruise install` prints.
+
+    If two lists had the same value, the manager would keep the template of the first list, and would undo an upgrade
+    to the second. With the default namespace and the defaults of `webhookConfiguration`, the value is that of
+    `pykruise install`.
+    """
+    values = ".Values.webhookConfiguration"
+    given = f"(int {values}.timeoutSeconds)"
+    return (
+        f"{{{{ if {_NO_POD_WEBHOOK} }}}}{without_pods}{{{{ else }}}}{usual}{{{{ end }}}}"
+        f"{{{{ if {values}.aksIntegration }}}}-aks{{{{ end }}}}"
+        f"{{{{ if ne {given} {seconds} }}}}-{{{{ {given} }}}}s{{{{ end }}}}"
+        # Entries for pods exclude the namespace of the manager. No other part of the value contains an @.
+        f"{{{{ if ne {_NAMESPACE_VALUE} `{AdmissionSettings().namespace}` }}}}@{NAMESPACE}{{{{ end }}}}"
+    )
+
+
+def _format_configuration(doc: Document, *, release: str) -> str:
+    """Return a webhook configuration whose entries for pods can be left out.
+
+    `release`: value of the annotation RELEASE. It is quoted, because YAML may read a hash such as `12e4` as a number.
+    """
+    meta = {**doc["metadata"], "annotations": {RELEASE: _RELEASE_PLACE}}
+    head = _to_yaml([{**{key: value for key, value in doc.items() if key != "webhooks"}, "metadata": meta}])
     head = head.replace(
         "  annotations:\n",
         "  annotations:\n    {{- with .Values.externalCerts.annotations }}\n"
         "    {{- toYaml . | nindent 4 }}\n    {{- end }}\n",
     )
-    release = doc["metadata"]["annotations"][
-        RELEASE
-    ]  # other entries need another value, so that the manager stores a new template
-    head = head.replace(
-        release, f"{release}{{{{ if .Values.webhookConfiguration.aksIntegration }}}}-aks{{{{ end }}}}"
-    )
+    head = head.replace(_RELEASE_PLACE, f'"{release}"')
     entries = "".join(_format_entry(entry) for entry in doc["webhooks"])
     return f"{head}webhooks:\n{entries}"
 

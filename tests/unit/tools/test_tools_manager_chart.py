@@ -7,11 +7,15 @@ from typing import Any
 
 import pytest
 
+from pykruise.admission.configurations import RELEASE, Endpoint, build_desired_webhooks
+from pykruise.admission.reviewers import build_reviewers, list_installed_rules
+from pykruise.admission.settings import make_admission_settings
 from pykruise.agent.flags import parse as parse_agent
 from pykruise.kinds import gates
 from pykruise.kinds.cloneset.kind import KIND as CLONE_SET
 from pykruise.kube.schemas.releases import MINORS
 from pykruise.kube.version import __version__
+from pykruise.kube.webhooks.reviews import index_rules_by_path
 from pykruise.manager.argocd import build_config_map
 from pykruise.manager.flags import parse
 from pykruise.manager.install import Installation, build_manifests
@@ -285,6 +289,123 @@ def test_the_budget_can_be_left_to_another_budget() -> None:
 def test_the_timeout_of_all_webhooks_is_a_value() -> None:
     entries = webhooks(render(CHART, webhookConfiguration={"timeoutSeconds": 30}))
     assert {entry["timeoutSeconds"] for entry in entries} == {30}
+
+
+ENTRY_VALUES: dict[str, list[dict[str, Any]]] = {
+    "featureGates": [
+        {},
+        {"featureGates": "PodWebhook=false"},
+        {"featureGates": "ImagePullJobGate=true,PodWebhook=false"},
+        {"featureGates": "AllAlpha=true"},
+    ],
+    "webhookConfiguration.aksIntegration": [{}, {"aksIntegration": True}],
+    "webhookConfiguration.timeoutSeconds": [{}, *({"timeoutSeconds": seconds} for seconds in (1, 5, 10, 30))],
+    "externalCerts.annotations": [{}, {"externalCerts": {"annotations": {"a": "b"}}}],
+    "installation.namespace": [{}, {"installation": {"namespace": "here"}}],
+}
+"""All values that the webhooks' template reads, each with some settings of it."""
+
+
+def list_entry_values() -> list[dict[str, Any]]:
+    """All combinations of ENTRY_VALUES."""
+    return [
+        {**text, "webhookConfiguration": {**aks, **seconds}, **certs, **place}
+        for text, aks, seconds, certs, place in itertools.product(*ENTRY_VALUES.values())
+    ]
+
+
+@pytest.fixture(scope="module")
+def webhook_chart(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The chart without other templates than that of the webhooks, which renders ten times as fast."""
+    folder = tmp_path_factory.mktemp("chart")
+    (folder / "templates").mkdir()
+    for name in ("Chart.yaml", "values.yaml", "templates/webhooks.yaml"):
+        (folder / name).write_text((CHART / name).read_text())
+    return folder
+
+
+def entries_of(doc: Any) -> list[Any]:
+    """The entries without the address of the server, which the manager sets."""
+    return [
+        {key: value for key, value in entry.items() if key != "clientConfig"} for entry in doc["webhooks"]
+    ]
+
+
+def test_values_that_render_other_webhooks_also_render_another_hash(webhook_chart: Path) -> None:
+    """Otherwise the manager restores the webhooks of the first installation after each upgrade."""
+    # given all values on which the webhooks depend
+    template = (CHART / "templates" / "webhooks.yaml").read_text()
+    assert set(re.findall(r"\.Values\.([A-Za-z.]+)", template)) == ENTRY_VALUES.keys()
+    # when
+    rendered: dict[tuple[str, str], list[Any]] = {}
+    for values in list_entry_values():
+        for doc in render(webhook_chart, **values):
+            key = doc["metadata"]["name"], doc["metadata"]["annotations"][RELEASE]
+            # then one hash has one list of webhooks
+            assert rendered.setdefault(key, entries_of(doc)) == entries_of(doc), values
+    # and annotations and other gates change no hash. It differs with webhooks of pods, with AKS, with each of four
+    # timeouts, and in another namespace; there are two configurations.
+    assert len(rendered) == 2 * 2 * 2 * 4 * 2
+
+
+@pytest.mark.parametrize("text", ["ImagePullJobGate=true", "PodWebhook=false"])
+def test_the_hash_of_webhooks_is_the_one_that_install_prints(text: str, webhook_chart: Path) -> None:
+    printed = by_name(build_manifests(Installation(gates=gates.parse([text]), feature_gates=text)))
+    for doc in render(webhook_chart, featureGates=text):
+        assert printed[doc["kind"], doc["metadata"]["name"]] == doc
+
+
+def reconciled(live: Any, values: dict[str, Any]) -> Any:
+    """The configuration after a manager with the gates of these values has reconciled it."""
+    settings = make_admission_settings(
+        gates.parse([values.get("featureGates", "ImagePullJobGate=true")]),
+        namespace=values.get("installation", {}).get("namespace", "kruise-system"),
+    )
+    rules = index_rules_by_path(build_reviewers(settings))
+    installed = list_installed_rules(settings)
+    return build_desired_webhooks(live, rules, endpoint=Endpoint(), bundle=b"CA", installed=installed)
+
+
+def upgraded(live: Any, doc: Any) -> Any:
+    """The configuration after `helm upgrade`: the release's entries, and the annotations of the manager."""
+    meta = {
+        **live["metadata"],
+        "annotations": {**live["metadata"]["annotations"], **doc["metadata"]["annotations"]},
+    }
+    return {**live, "metadata": meta, "webhooks": doc["webhooks"]}
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        *itertools.permutations(
+            [
+                {},
+                {"featureGates": "PodWebhook=false"},
+                {"webhookConfiguration": {"timeoutSeconds": 5}},
+                {"webhookConfiguration": {"aksIntegration": True}},
+                {"installation": {"namespace": "here"}},
+            ],
+            2,
+        )
+    ],
+    ids=repr,
+)
+def test_after_an_upgrade_with_other_values_the_manager_keeps_the_webhooks_of_the_upgrade(
+    first: dict[str, Any], second: dict[str, Any], webhook_chart: Path
+) -> None:
+    for before, after in zip(render(webhook_chart, **first), render(webhook_chart, **second), strict=True):
+        # given a release
+        live = reconciled(before, first)
+        # when it is upgraded, and managers with the old gates and with the new gates reconcile the webhooks
+        live = reconciled(reconciled(upgraded(live, after), first), second)
+        # then
+        assert entries_of(live) == entries_of(reconciled(after, second))
+        assert {entry["timeoutSeconds"] for entry in live["webhooks"]} == {
+            entry["timeoutSeconds"] for entry in after["webhooks"]
+        }
+        # and a rollback restores the webhooks of the release
+        assert entries_of(reconciled(upgraded(live, before), first)) == entries_of(reconciled(before, first))
 
 
 def test_the_network_policy_of_webhooks_is_the_one_that_install_prints() -> None:

@@ -15,9 +15,10 @@ from pykruise.kube.values.quantities import parse_quantity
 from pykruise.kube.values.selectors import parse_selector
 from pykruise.kube.version import __version__
 from pykruise.manager.flags import parse
-from pykruise.manager.install import Installation, build_manifests
+from pykruise.manager.install import MANAGER, POD_LABELS, Installation, build_manifests
 from pykruise.manager.settings import WEBHOOK_STOP_S
 from pykruise.runtime.operator import EVENTS_S, RELEASE_S
+from support.api import PODS, Api, pod
 from support.sources import ROOT
 from support.up import pykruise
 from support.yaml_documents import yaml_documents
@@ -200,6 +201,31 @@ def test_wherever_managers_run_accounts_and_roles_are_the_same(gates: Gates) -> 
 
 def test_one_replica_needs_no_budget() -> None:
     assert "PodDisruptionBudget" not in {kind for kind, _ in names(build_manifests(Installation(replicas=1)))}
+
+
+@pytest.mark.parametrize(("is_ready", "status"), [(False, 201), (True, 429)])
+async def test_the_last_manager_is_evicted_only_if_it_is_not_ready(*, is_ready: bool, status: int) -> None:
+    """Otherwise nodes with managers that never become ready could not be drained."""
+    # given a manager, and the budget of the installation, which permits no disruption of a ready manager
+    api = Api.fresh()
+    await api.post(PODS, pod("a", node="n1", labels=dict(POD_LABELS)))
+    ready = [{"type": "Ready", "status": str(is_ready)}]
+    await api.patch(f"{PODS}/a/status", {"status": {"phase": "Running", "conditions": ready}})
+    budget = one(build_manifests(Installation(namespace="default")), "PodDisruptionBudget", MANAGER)
+    budgets = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
+    made = await api.post(budgets, budget)
+    counts = {
+        "observedGeneration": made.meta["generation"],
+        "currentHealthy": int(is_ready),
+        "desiredHealthy": 1,
+        "expectedPods": 1,
+        "disruptionsAllowed": 0,
+    }
+    await api.patch(f"{budgets}/{MANAGER}/status", {"status": counts})
+    # when
+    reply = await api.post(f"{PODS}/a/eviction", {"metadata": {"name": "a"}})
+    # then
+    assert reply.status == status
 
 
 def test_the_install_command_prints_the_requested_settings() -> None:

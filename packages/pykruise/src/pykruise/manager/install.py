@@ -216,11 +216,18 @@ def _build_service(wanted: Installation) -> Document:
 
 
 def _build_disruption_budget(wanted: Installation) -> Document:
+    """Return the budget of the managers. It keeps one ready, and does not keep managers on a node that are not ready:
+    API servers would otherwise evict none of them while no manager is ready, so their nodes could not be drained.
+    """
     return {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
         "metadata": {"name": MANAGER, "namespace": wanted.namespace},
-        "spec": {"minAvailable": 1, "selector": {"matchLabels": dict(POD_LABELS)}},
+        "spec": {
+            "minAvailable": 1,
+            "selector": {"matchLabels": dict(POD_LABELS)},
+            "unhealthyPodEvictionPolicy": "AlwaysAllow",
+        },
     }
 
 
