@@ -5,11 +5,14 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+import grpclib.const
 import pytest
+from grpclib.encoding.base import CodecBase
 from grpclib.server import Server
 
 from pykruise.agent.cri.errors import CallTimeoutError
 from pykruise.agent.cri.values import ExecResult
+from pykruise.agent.health_check import LARGEST_RESPONSE, PATH
 from pykruise.agent.hooks import HookError, run_pre_stop
 from pykruise.agent.http_get import send_http_get
 from pykruise.agent.probe_handlers import run_probe
@@ -229,6 +232,53 @@ async def test_a_grpc_probe_checks_the_health_of_the_service() -> None:
             FAILED,
             "the gRPC health service reports NOT_SERVING",
         )
+    finally:
+        server.close()
+        await server.wait_closed()
+
+
+class _RawCodec(CodecBase):
+    """Messages are bytes that are sent without a change."""
+
+    __content_subtype__ = "proto"
+
+    def encode(self, message: bytes, message_type: Any) -> bytes:
+        return message
+
+    def decode(self, data: bytes, message_type: Any) -> bytes:
+        return data
+
+
+class _RawHealth:
+    """A health service that responds with the given bytes."""
+
+    def __init__(self, response: bytes) -> None:
+        self._response = response
+
+    def __mapping__(self) -> dict[str, grpclib.const.Handler]:
+        async def check(stream: Any) -> None:
+            await stream.recv_message()
+            await stream.send_message(self._response)
+
+        kind = grpclib.const.Cardinality.UNARY_UNARY
+        return {PATH: grpclib.const.Handler(check, kind, bytes, bytes)}
+
+
+@pytest.mark.parametrize(
+    ("response", "message"),
+    [
+        (bytes(LARGEST_RESPONSE + 1), "the response has 4097 bytes, and at most 4096 are read"),
+        (b"\xff\xff", "the response is not a valid HealthCheckResponse"),
+    ],
+    ids=["large", "invalid"],
+)
+async def test_a_grpc_probe_fails_if_the_response_is_large_or_invalid(response: bytes, message: str) -> None:
+    """The memory of the agent does not depend on the servers of pods."""
+    server = Server([_RawHealth(response)], codec=_RawCodec())
+    await server.start(HOST, 0)
+    port = server._server.sockets[0].getsockname()[1]  # type: ignore[union-attr]
+    try:
+        assert await probe(grpc={"port": port}) == (FAILED, message)
     finally:
         server.close()
         await server.wait_closed()

@@ -3,17 +3,32 @@
 address, service ──▶ check_health() ──▶ SERVING, NOT_SERVING, …
 
 The two messages contain only a string and a number, so their descriptors are defined here.
+
+The server belongs to a pod, so the agent does not trust it. grpclib collects a message of any length before it decodes
+it; here, a response that announces more than LARGEST_RESPONSE is rejected before its data is read, and the windows of
+HTTP/2 limit what arrives meanwhile.
 """
 
 from functools import cache
 from typing import Any, Final
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf.message import DecodeError
 from grpclib.client import Channel, UnaryUnaryMethod
+from grpclib.config import Configuration
 from grpclib.exceptions import GRPCError, ProtocolError, StreamTerminatedError
 
 PATH: Final = "/grpc.health.v1.Health/Check"
+LARGEST_RESPONSE: Final = 4096
+"""Maximum number of bytes of a response. A valid response has two; later versions may add fields."""
+
+_WINDOW: Final = 64 * 1024
+"""Maximum number of bytes that the server may send before the agent reads them. HTTP/2 allows no smaller window."""
+
 _STATUS: Final = ("UNKNOWN", "SERVING", "NOT_SERVING", "SERVICE_UNKNOWN")
+
+
+_INVALID: Final = "the response is not a valid HealthCheckResponse"
 
 
 class HealthCheckError(Exception):
@@ -23,19 +38,46 @@ class HealthCheckError(Exception):
 async def check_health(host: str, port: int, service: str, timeout_s: float) -> str:
     """Return the status of a service, or of the whole server when `service` is empty. Raises HealthCheckError."""
     takes, gives = load_health_messages()
-    channel = Channel(host, port)
+    windows = Configuration(http2_connection_window_size=_WINDOW, http2_stream_window_size=_WINDOW)
+    channel = Channel(host, port, config=windows)
     try:
-        check = UnaryUnaryMethod(channel, PATH, takes, gives)
-        answer = await check(takes(service=service), timeout=timeout_s)
+        async with UnaryUnaryMethod(channel, PATH, takes, gives).open(timeout=timeout_s) as stream:
+            await stream.send_message(takes(service=service), end=True)
+            # grpclib has no public interface for this.
+            stream._stream = _BoundedStream(stream._stream)  # type: ignore[assignment]
+            answer = await stream.recv_message()
     except TimeoutError as error:
         raise HealthCheckError(f"no response within {timeout_s:g} s") from error
     except GRPCError as error:
         raise HealthCheckError(f"{error.status.name}: {error.message}") from error
     except (OSError, ProtocolError, StreamTerminatedError) as error:
         raise HealthCheckError(str(error) or type(error).__name__) from error
+    except (
+        DecodeError,
+        AssertionError,
+        NotImplementedError,
+    ) as error:  # grpclib has no error of its own for these
+        raise HealthCheckError(_INVALID) from error
     finally:
         channel.close()
+    if answer is None:
+        raise HealthCheckError(_INVALID)
     return _STATUS[answer.status] if answer.status < len(_STATUS) else str(answer.status)
+
+
+class _BoundedStream:
+    """Replaces the stream of a call's response. Reading more than LARGEST_RESPONSE raises HealthCheckError."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    async def recv_data(self, size: int) -> bytes:
+        if size > LARGEST_RESPONSE:
+            raise HealthCheckError(f"the response has {size} bytes, and at most {LARGEST_RESPONSE} are read")
+        return bytes(await self._stream.recv_data(size))
 
 
 @cache
