@@ -66,8 +66,34 @@ def render(
     kubernetes: str = "v1.37.0",
     **values: Any,
 ) -> list[Any]:
-    """All objects of a chart. `values` replace those of values.yaml (mappings are merged), in addition to
-    IMAGE_VALUES. `live`: objects of the cluster. `revision`: number of the release's new revision."""
+    """All objects of a chart. `values` replace those of values.yaml (mappings are merged, and None removes a value), in
+    addition to IMAGE_VALUES. `live`: objects of the cluster. `revision`: number of the release's new revision.
+    """
+    texts = _render_templates(
+        chart, ".yaml", release=release, revision=revision, live=live, kubernetes=kubernetes, values=values
+    )
+    return [document for text in texts for document in copy.deepcopy(_loaded(text))]
+
+
+def render_notes(chart: Path, **values: Any) -> str:
+    """The text that Helm prints after the installation, with values as those of `render`."""
+    [text] = _render_templates(
+        chart, "NOTES.txt", release="kruise", revision=1, live=(), kubernetes="v1.37.0", values=values
+    )
+    return text
+
+
+def _render_templates(
+    chart: Path,
+    ending: str,
+    *,
+    release: str,
+    revision: int,
+    live: Sequence[Values],
+    kubernetes: str,
+    values: Values,
+) -> list[str]:
+    """The texts of the templates whose names have this ending."""
     result = _merged(yaml_document((chart / "values.yaml").read_text()), {**IMAGE_VALUES, **values})
     about = yaml_document((chart / "Chart.yaml").read_text())
     data = {
@@ -98,17 +124,16 @@ def render(
         "toYaml": lambda value: yaml.safe_dump(_plain(value), sort_keys=False).rstrip("\n"),
     }
     holder.append(Template.from_sources(sources, functions=functions))
-    documents = []
+    texts = []
     for name in sources:
-        if name.endswith(".yaml"):
+        if name.endswith(ending):
             try:
-                text = holder[0].render_template(name, data)
+                texts.append(holder[0].render_template(name, data))
             except TemplateExecutionError as error:
                 if isinstance(error.__cause__, ChartRefusalError):
                     raise error.__cause__ from None
                 raise
-            documents += copy.deepcopy(_loaded(text))
-    return documents
+    return texts
 
 
 @functools.lru_cache(maxsize=16)  # the texts of a chart are mostly the same, whatever the values
@@ -119,6 +144,9 @@ def _loaded(text: str) -> list[Any]:
 def _merged(base: Values, changes: Values) -> Values:
     merged = copy.deepcopy(base)
     for key, value in changes.items():
+        if value is None:
+            merged.pop(key, None)
+            continue
         is_both = isinstance(value, dict) and isinstance(merged.get(key), dict)
         merged[key] = _merged(merged[key], value) if is_both else value
     return merged

@@ -20,8 +20,9 @@ from pykruise.manager.argocd import build_config_map
 from pykruise.manager.flags import parse
 from pykruise.manager.install import Installation, build_manifests
 from pykruise.manager.roles import list_needed_rights
-from support.charts import ChartRefusalError, render
+from support.charts import ChartRefusalError, render, render_notes
 from support.rbac import Authorizer
+from tools.chart_values import OPEN
 from tools.manager_chart import render_chart_files
 
 CHART = Path(__file__).parents[3] / "charts" / "pykruise"
@@ -272,6 +273,46 @@ def test_crds_and_namespace_can_be_left_to_other_programs() -> None:
     assert [name for kind, name in rendered if kind == "Namespace"] == ["kruise-daemon-config"]
     printed = by_name(build_manifests(Installation(has_crds=False, create_namespace=False)))
     assert printed.keys() <= rendered.keys()
+
+
+def test_nothing_checks_an_uninstallation_that_deletes_no_crd() -> None:
+    # given CRDs of another program, which Helm keeps
+    values = {"crds": {"managed": False}}
+    # then
+    assert ("Job", "kruise-finalizer") in by_name(render(CHART))
+    assert not {
+        name for _, name in by_name(render(CHART, **values)) if "helm-hook" in name or "finalizer" in name
+    }
+    assert "pykruise uninstall --check" in render_notes(CHART)
+    assert "--check" not in render_notes(CHART, **values)
+    assert "`helm uninstall kruise` keeps the CRDs." in render_notes(CHART, **values)
+
+
+@pytest.mark.parametrize(("secret", "address"), [("", "http://localhost"), ("tls", "https://localhost")])
+def test_the_notes_name_the_scheme_that_the_dashboard_serves(secret: str, address: str) -> None:
+    notes = render_notes(CHART, dashboard={"enabled": True, "tlsSecret": secret})
+    assert f"Open the dashboard on {address}:8080" in notes
+
+
+@pytest.mark.parametrize("path", sorted(OPEN))
+def test_values_with_fields_of_kubernetes_can_be_removed(path: str) -> None:
+    """Helm removes a default with --set manager.resources=null."""
+    # given
+    program, name = path.split(".")
+    values: dict[str, Any] = {"dashboard": {"enabled": True}}
+    count = str(render(CHART, **values)).count(f"'{name}': {{")
+    # when
+    values[program] = {**values.get(program, {}), name: None}
+    # then
+    assert str(render(CHART, **values)).count(f"'{name}': {{") == count - 1
+    assert "is installed in the namespace" in render_notes(CHART, **values)
+
+
+@pytest.mark.parametrize(("program", "cpu"), [("manager", "200m"), ("daemon", "50m")])
+def test_the_notes_warn_about_a_limit_of_openkruise_s_chart(program: str, cpu: str) -> None:
+    values = {program: {"resources": {"limits": {"cpu": cpu}}}}
+    assert f"{program}.resources.limits.cpu is {cpu}" in render_notes(CHART, **values)
+    assert "limits.cpu" not in render_notes(CHART)
 
 
 def test_the_budget_can_be_left_to_another_budget() -> None:
