@@ -262,6 +262,32 @@ def test_the_command_refuses_wrong_addresses() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("given", "printed"),
+    [
+        ("10.0.0.5", "10.0.0.5/32"),
+        ("10.0.0.0/255.255.255.0", "10.0.0.0/24"),
+        ("FD00::5", "fd00::5/128"),
+        ("10.0.0.0/24", "10.0.0.0/24"),
+    ],
+)
+def test_the_command_prints_addresses_in_the_form_that_api_servers_accept(given: str, printed: str) -> None:
+    # when
+    done = pykruise("install", "--api-server", given, "--metrics-from", given, "--egress-to", given)
+    assert done.returncode == 0, done.stderr
+    # then
+    policy = str(one(yaml_documents(done.stdout), "NetworkPolicy", MANAGER)["spec"])
+    assert policy.count(f"{{'cidr': '{printed}'}}") == policy.count("'cidr'") == 3
+
+
+def test_the_command_refuses_addresses_with_a_zone() -> None:
+    done = pykruise("install", "--egress-to", "fe80::1%eth0")
+    assert done.returncode == 1
+    assert done.stderr.startswith(
+        "error: --egress-to: fe80::1%eth0/128 has a zone; write a range such as fd00::/64"
+    )
+
+
 def test_uninstall_without_check_removes_nothing_and_names_the_flag() -> None:
     done = pykruise("uninstall")
     assert done.returncode == 1

@@ -2,7 +2,8 @@
 that a deletion of OpenKruise's CRDs would delete.
 """
 
-from ipaddress import ip_network
+from collections.abc import Sequence
+from ipaddress import IPv6Network, ip_network
 from pathlib import Path
 from typing import Final
 
@@ -58,15 +59,9 @@ def install_text(
     minor: str = NEWEST_MINOR,
 ) -> str:
     """The manifests as YAML. Raises CommandError for invalid gates or addresses."""
-    flags = {"--api-server": api_servers, "--metrics-from": metrics_from, "--egress-to": egress_to}
-    for flag, addresses in flags.items():
-        for cidr in addresses:
-            try:
-                ip_network(cidr)
-            except ValueError as error:
-                raise CommandLineError(
-                    f"{flag}: {error}; write a range such as 10.0.0.0/24 or 10.0.0.5/32"
-                ) from error
+    api_servers = _parse_ranges("--api-server", api_servers)
+    metrics_from = _parse_ranges("--metrics-from", metrics_from)
+    egress_to = _parse_ranges("--egress-to", egress_to)
     try:
         gates = parse([feature_gates])
     except GateError as error:
@@ -101,6 +96,22 @@ def install_text(
         minor=minor,
     )
     return format_yaml_stream(build_manifests(wanted))
+
+
+def _parse_ranges(flag: str, addresses: Sequence[str]) -> tuple[str, ...]:
+    """Return the ranges in the form that API servers accept: `10.0.0.5/32` for 10.0.0.5, and `10.0.0.0/24` for
+    10.0.0.0/255.255.255.0. Raises CommandLineError.
+    """
+    try:
+        ranges = [ip_network(address) for address in addresses]
+    except ValueError as error:
+        raise CommandLineError(
+            f"{flag}: {error}; write a range such as 10.0.0.0/24 or 10.0.0.5/32"
+        ) from error
+    for each in ranges:
+        if isinstance(each, IPv6Network) and each.network_address.scope_id:
+            raise CommandLineError(f"{flag}: {each} has a zone; write a range such as fd00::/64")
+    return tuple(map(str, ranges))
 
 
 async def check_uninstall(*, kubeconfig: Path | None, context: str | None) -> None:
