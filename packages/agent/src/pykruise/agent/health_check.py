@@ -18,6 +18,8 @@ from grpclib.client import Channel, UnaryUnaryMethod
 from grpclib.config import Configuration
 from grpclib.exceptions import GRPCError, ProtocolError, StreamTerminatedError
 
+from pykruise.kube.values.counts import format_count
+
 PATH: Final = "/grpc.health.v1.Health/Check"
 LARGEST_RESPONSE: Final = 4096
 """Maximum number of bytes of a response. A valid response has two; later versions may add fields."""
@@ -76,7 +78,9 @@ class _BoundedStream:
 
     async def recv_data(self, size: int) -> bytes:
         if size > LARGEST_RESPONSE:
-            raise HealthCheckError(f"the response has {size} bytes, and at most {LARGEST_RESPONSE} are read")
+            raise HealthCheckError(
+                f"the response has {format_count(size, 'byte')}, and at most {LARGEST_RESPONSE} are read"
+            )
         return bytes(await self._stream.recv_data(size))
 
 
