@@ -494,6 +494,14 @@ def test_the_network_policy_has_the_directions_that_were_given(given: tuple[bool
         ]
 
 
+@pytest.mark.parametrize("name", ["apiServers", "metricsFrom", "egressTo"])
+def test_a_network_policy_that_would_protect_nothing_is_refused(name: str) -> None:
+    """Network plugins generally do not apply a NetworkPolicy to pods in the network of their node."""
+    policy = {name: ["10.0.0.0/24"]}
+    with pytest.raises(ChartRefusalError, match=re.escape("networkPolicy.* needs manager.hostNetwork=false")):
+        render(CHART, networkPolicy=policy, manager={"hostNetwork": True})
+
+
 def test_values_reach_the_agents() -> None:
     documents = render(
         CHART,

@@ -1,8 +1,10 @@
 """Manifests of an installation: complete, safe, and with the names that users of OpenKruise know."""
 
+import re
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from pykruise.agent.flags import parse as parse_agent
 from pykruise.kinds import build_crds
@@ -226,6 +228,58 @@ async def test_the_last_manager_is_evicted_only_if_it_is_not_ready(*, is_ready: 
     reply = await api.post(f"{PODS}/a/eviction", {"metadata": {"name": "a"}})
     # then
     assert reply.status == status
+
+
+EVERYTHING = Installation(api_servers=("10.0.0.0/24",))
+LEFT_OUT: dict[str, Installation] = {
+    "`--replicas 1` or `--no-disruption-budget`": replace(EVERYTHING, replicas=1),
+    "none of `--api-server`, `--metrics-from` and `--egress-to`": Installation(),
+    "the gate `KruiseDaemon=false`": replace(EVERYTHING, gates=Gates({"KruiseDaemon": False})),
+    "`--webhook-host`": replace(EVERYTHING, webhook_host="192.0.2.10"),
+    "another `--namespace`": replace(EVERYTHING, namespace="elsewhere"),
+}
+"""Options in docs/upgrading.md that leave objects of EVERYTHING out."""
+
+
+def place_of(doc: Document) -> tuple[str, str, str]:
+    """The object's namespace, and its kind and name as kubectl takes them."""
+    return doc["metadata"].get("namespace", ""), doc["kind"].lower(), doc["metadata"]["name"]
+
+
+def test_each_option_that_leaves_objects_out_is_in_the_page_about_upgrades() -> None:
+    text = (ROOT / "docs" / "upgrading.md").read_text()
+    section = text.partition("## Options that leave objects out")[2].partition("\n## ")[0]
+    rows = [
+        line.strip("| ").split(" | ") for line in section.splitlines() if "kubectl" in line and "|" in line
+    ]
+    assert [options for options, _ in rows] == [*LEFT_OUT]
+    # and no budget is the same as one replica
+    alike = [
+        build_manifests(replace(EVERYTHING, **{field: value}))
+        for field, value in (("has_disruption_budget", False), ("replicas", 1))
+    ]
+    assert len({frozenset(map(place_of, documents)) for documents in alike}) == 1
+
+
+@pytest.mark.parametrize("options", LEFT_OUT)
+def test_the_page_about_upgrades_deletes_the_objects_that_options_leave_out(options: str) -> None:
+    # given
+    [line] = [
+        line
+        for line in (ROOT / "docs" / "upgrading.md").read_text().splitlines()
+        if line.startswith(f"| {options} |")
+    ]
+    # when
+    deleted = {
+        (namespace or "", kind, name)
+        for namespace, objects in re.findall(r"`kubectl (?:-n (\S+) )?delete ([^`]+)`", line)
+        for kind, name in re.findall(r"(\S+)/(\S+)", objects)
+    }
+    # then
+    before, after = (
+        {place_of(doc) for doc in build_manifests(wanted)} for wanted in (EVERYTHING, LEFT_OUT[options])
+    )
+    assert deleted == {each for each in before - after if each[1] != "namespace"}
 
 
 def test_the_install_command_prints_the_requested_settings() -> None:
