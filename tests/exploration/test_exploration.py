@@ -49,6 +49,7 @@ LARGEST = {
     ("imagepulljob", "conflict"),
     ("imagepulljob", "a watch breaks"),
     ("containerrecreaterequest", "conflict"),
+    ("containerrecreaterequest", "answer lost"),
     ("containerrecreaterequest", "withdraw again"),
     ("containerrecreaterequest", "hand-over"),
     ("podprobemarker", "a watch breaks"),

@@ -10,13 +10,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
-import yaml
 
 from pykruise.kinds import list_kinds
 from pykruise.kube.documents import get_path
 from pykruise.kube.resources import Resource
 from support.sources import ROOT
 from support.wrong_values import Document, Path, objects, paths, with_value
+from support.yaml_documents import yaml_documents
 
 __all__ = ["Mutant", "mutants"]
 
@@ -64,8 +64,8 @@ def _bases() -> Iterator[tuple[Resource, Document]]:
     stored = {whole.resource.kind: whole for whole in objects().values() if whole.is_stored}
     written: dict[str, list[Document]] = {}
     for file in sorted((ROOT / "examples").glob("**/*.yaml")):
-        for document in yaml.safe_load_all(file.read_text("utf-8")):
-            if document and document.get("kind") in stored and "kruise.io" in document["apiVersion"]:
+        for document in yaml_documents(file.read_text("utf-8")):
+            if document.get("kind") in stored and "kruise.io" in document["apiVersion"]:
                 written.setdefault(document["kind"], []).append(document)
     for kind in list_kinds():
         if (whole := stored.get(kind.resource.kind)) is None or not kind.versions:

@@ -21,10 +21,9 @@ from typing import Final
 
 import pytest
 import yaml
-from cyclonedx.schema import SchemaVersion
-from cyclonedx.validation.json import JsonStrictValidator
 
 from pykruise.testing.http import HttpSandbox
+from support.bills_of_materials import list_schema_violations
 from support.helm import build as build_helm
 from support.up import pauses
 from tools.go import find_program
@@ -138,7 +137,7 @@ def test_every_bill_of_materials_is_valid() -> None:
     bills = list(RELEASE.glob("*.cdx.json"))
     assert len(bills) == 3 * 2 + 5 + 3
     for bill in bills:
-        assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(bill.read_text()) is None, bill.name
+        assert list_schema_violations(bill.read_text()) is None, bill.name
 
 
 def test_the_provenance_names_every_file_but_itself_and_the_checksums() -> None:

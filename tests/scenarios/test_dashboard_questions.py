@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import yaml
 
 from pykruise.dashboard.actions import ActionField, DashboardAction, actions_of
 from pykruise.dashboard.asking import NAMED_ABOVE
@@ -25,6 +24,7 @@ from support.dashboard_process import Hand, Served, serving
 from support.rollouts_crd import ROLLOUTS_CRD
 from support.scenario import cloneset
 from support.sources import ROOT
+from support.yaml_documents import yaml_documents
 
 pytestmark = [
     pytest.mark.browser,
@@ -69,7 +69,7 @@ def document_of(resource: Resource) -> Document:
             native["serviceName"] = NAME
         return {**meta, "spec": native}
     path = ROOT / "examples" / f"{resource.kind.lower()}.yaml"
-    documents = yaml.safe_load_all(path.read_text("utf-8"))
+    documents = yaml_documents(path.read_text("utf-8"))
     spec = next(item["spec"] for item in documents if item["kind"] == resource.kind)
     if resource.kind == "StatefulSet":
         spec["podManagementPolicy"] = "Parallel"  # with another one, maxUnavailable is 1

@@ -5,18 +5,26 @@ TemplateNoDefaults. Each example of a kind that has revisions is stored once pas
 """
 
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
-import yaml
 
 from pykruise.kinds import list_kinds
 from pykruise.kube.documents import encode
 from pykruise.plans.kind import Kind
 from support.scenario import Object, Stage
 from support.uniteddeployments import ALL_TEMPLATES, united_document
+from support.yaml_documents import yaml_documents
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+@cache
+def read_examples() -> tuple[Object, ...]:
+    """All documents of the examples."""
+    paths = sorted(EXAMPLES.glob("*.yaml"))
+    return tuple(document for path in paths for document in yaml_documents(path.read_text()))
 
 
 def kinds_with_revisions() -> Iterator[Kind]:
@@ -33,12 +41,7 @@ def kinds_with_revisions() -> Iterator[Kind]:
 
 
 def documents_of(kind: Kind) -> Iterator[Object]:
-    for path in sorted(EXAMPLES.glob("*.yaml")):
-        yield from (
-            document
-            for document in yaml.safe_load_all(path.read_text())
-            if document and document["kind"] == kind.resource.kind
-        )
+    yield from (document for document in read_examples() if document["kind"] == kind.resource.kind)
     if kind.resource.kind == "UnitedDeployment":
         for template in ALL_TEMPLATES:
             yield united_document(template, [{"name": "a"}])

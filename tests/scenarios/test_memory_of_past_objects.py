@@ -18,7 +18,7 @@ from support.past_objects import Counts, Generations, count_memory, find_growth
 
 WARM = 2
 """Number of first generations, which load modules and fill tables, so that their memory does not count."""
-COUNTED = 4
+COUNTED = 3
 EVENTS_S = 3_700.0
 """Virtual seconds until the API server has deleted the events of a generation, and the manager has forgotten them."""
 

@@ -12,7 +12,6 @@ from contextlib import asynccontextmanager
 from typing import Any, Final
 
 import orjson
-import yaml
 
 from pykruise.cli.insight.cluster_reading import Sight, look_at
 from pykruise.cli.insight.known_kinds import is_of
@@ -25,6 +24,7 @@ from support.busy_keys import ALL_GATES, BusyPlace, busy_cluster
 from support.paper import START
 from support.sources import ROOT
 from support.wrong_values import Document
+from support.yaml_documents import yaml_documents
 
 __all__ = ["World", "examples_of", "stored_world"]
 
@@ -101,7 +101,7 @@ def examples_of(kind: Kind) -> Sequence[Document]:
         path = ROOT / "examples" / name
         if not path.exists():
             continue
-        documents = [item for item in yaml.safe_load_all(path.read_text("utf-8")) if item]
+        documents = yaml_documents(path.read_text("utf-8"))
         if kind.name in FILES or any(is_of(kind, document) for document in documents):
             return sorted(documents, key=lambda document: is_of(kind, document))
     raise AssertionError(f"no example has a {kind.resource.kind}")

@@ -1,14 +1,14 @@
 """The examples of the repository: what is stored of each."""
 
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Final
 
 import msgspec
-import yaml
 
 from recorded_original.language import Document, Group, Try
 from recorded_original.scenarios.documents import build_scenario
+from support.yaml_documents import yaml_documents
 
 __all__ = ["with_examples"]
 
@@ -28,8 +28,7 @@ def with_examples(group: Group) -> Group:
     return msgspec.structs.replace(group, scenarios=(*group.scenarios, scenario))
 
 
-def _examples() -> Iterator[Document]:
-    for path in sorted(_FOLDER.glob("**/*.yaml")):
-        for document in yaml.safe_load_all(path.read_text()):
-            if document:
-                yield document
+@cache
+def _examples() -> tuple[Document, ...]:
+    paths = sorted(_FOLDER.glob("**/*.yaml"))
+    return tuple(document for path in paths for document in yaml_documents(path.read_text()))

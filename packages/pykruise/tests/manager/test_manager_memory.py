@@ -54,6 +54,7 @@ FINITE = {
         "__init__.py:_list_folders_in",
         "__init__.py:_load_kind",
         "__init__.py:_load_shown",
+        "kind.py:_build_blank_object",
     ),
 }
 """Functions of parts of the program: types, modules, definitions. None takes data of users or servers."""

@@ -7,6 +7,7 @@ Pure values and functions. A part that a kind does not have (a CRD, a controller
 """
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any, Final, get_args, get_type_hints
 
 import msgspec
@@ -122,7 +123,8 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
         options = [
             arg for arg in get_args(status) or (status,) if isinstance(arg, type) and arg is not type(None)
         ]
-        return blank_of(build_structural_schema(options[0])) if options else {}
+        document: Document = msgspec.json.decode(_build_blank_object(options[0])) if options else {}
+        return document
 
     @property
     def spec_type(self) -> Any:
@@ -130,6 +132,12 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
         assert not callable(self.versions), f"{self.resource.kind} embeds other kinds itself"
         root = next(version.root for version in self.versions if version.storage)
         return get_type_hints(root, include_extras=True)["spec"]
+
+
+@cache
+def _build_blank_object(cls: type) -> bytes:
+    """Return the smallest object of a type as JSON. Every caller decodes its own copy, which is cheap."""
+    return msgspec.json.encode(blank_of(build_structural_schema(cls)))
 
 
 AGE: Final = Column("AGE", "date", ".metadata.creationTimestamp")
