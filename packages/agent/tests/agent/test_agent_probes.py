@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from pykruise.agent import probe_handlers
 from pykruise.agent.cri.errors import CallRefusedError
 from pykruise.agent.cri.values import ExecResult
+from pykruise.agent.http_get import HttpAnswer, HttpGetError
 from pykruise.agent.rules.probe_checks import NODE_POD_PROBES
 from support.agent_stage import NODE, AgentStage, agent_stage
 
@@ -332,6 +334,43 @@ async def test_a_pod_with_many_commands_starts_one_a_second_and_leaves_the_worke
         # then
         assert most["/dear"] == 8
         assert started["/fast"] >= 5
+
+
+@pytest.mark.parametrize(("pods", "probes"), [(1, 150), (20, 8)])
+async def test_probes_without_response_do_not_stop_the_probes_of_other_namespaces(
+    monkeypatch: pytest.MonkeyPatch, pods: int, probes: int
+) -> None:
+    answered, waiting = 0, 0
+
+    async def get(host: str, *_: object, timeout_s: float, **__: object) -> HttpAnswer:
+        nonlocal answered, waiting
+        if host == "10.9.9.9":
+            waiting += 1
+            await asyncio.sleep(timeout_s)
+            raise HttpGetError("no response")
+        answered += 1
+        return HttpAnswer(200, b"ok")
+
+    monkeypatch.setattr(probe_handlers, "send_http_get", get)
+    async with agent_stage() as stage:
+        # given a probe of one pod, and pods of another namespace whose probes never get a response
+        modest = await stage.run_pod("modest")
+        rules = {"httpGet": {"port": 80}, "periodSeconds": 5}
+        await stage.ask_probes(modest, probe("game#fast", **rules), ip="10.0.0.1")
+        stored = await stage.get(NODE_POD_PROBES, NODE)
+        for number in range(pods):
+            pod = await stage.run_pod(f"greedy-{number}")
+            slow = [probe(f"game#{index}", **rules, timeoutSeconds=3600) for index in range(probes)]
+            entry = {"name": pod["metadata"]["name"], "namespace": "greedy", "uid": pod["metadata"]["uid"]}
+            stored["spec"]["podProbes"].append({**entry, "IP": "10.9.9.9", "probes": slow})
+        await stage.client.update(NODE_POD_PROBES, "", NODE, stored)
+        await asyncio.sleep(60.0)
+        answered_before = answered
+        # when
+        await asyncio.sleep(60.0)
+        # then
+        assert waiting == min(pods * 8, 128)
+        assert answered - answered_before >= 11
 
 
 async def test_each_command_of_a_pod_gets_its_turn() -> None:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from pykruise.agent import containers
+from pykruise.agent import containers, recreator
 from pykruise.agent.cri.values import ExecResult
 from pykruise.agent.rules.recreations import REQUESTS
 from pykruise.kube.resources import PODS
@@ -265,6 +265,34 @@ async def test_a_hook_that_takes_too_long_is_given_up_and_reported() -> None:
         await asyncio.sleep(2.0)
         [event] = await stage.events("FailedPreStopHook")
         assert event["type"] == "Warning"
+
+
+async def test_slow_stops_of_one_namespace_leave_half_of_the_places_to_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(recreator, "PLACES", 8)
+    running, most = 0, 0
+
+    async def drain(_name: str, _command: Sequence[str]) -> ExecResult:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(20.0)
+        running -= 1
+        return ExecResult(exit_code=0, stdout=b"", stderr=b"")
+
+    async with agent_stage() as stage:
+        stage.runtime.exec = drain
+        # when
+        for number in range(10):
+            pod = await stage.run_pod(f"web-{number}")
+            details = {"app": HOOK}
+            await stage.request_recreation(
+                f"again-{number}", pod, terminationGracePeriodSeconds=30, details=details
+            )
+        # then all are stopped, the others when a place is free again
+        await stage.until(lambda: len(stage.runtime.stopped) == 10, within_s=120.0)
+        assert most == 4
 
 
 async def test_an_unknown_container_is_reported_as_not_found() -> None:

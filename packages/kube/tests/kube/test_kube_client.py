@@ -1,8 +1,10 @@
 """The client: its requests, its results from answers, and its retries."""
 
 import asyncio
+import gc
 import itertools
 import random
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -486,6 +488,38 @@ async def test_a_list_follows_its_pages() -> None:
         {**selectors, "limit": "2", "continue": "t1"},
         {**selectors, "limit": "2", "continue": "t2"},
     ]
+
+
+async def test_the_next_page_is_requested_while_a_page_is_read() -> None:
+    # given
+    transport = ScriptedTransport(page("a", token="t1"), page("b", token="t2"), page("c"))
+    requested: list[int] = []
+
+    async def read(items: Sequence[msgspec.Raw]) -> None:
+        await asyncio.sleep(1)
+        requested.append(len(transport.asked))
+
+    # when
+    await client(transport).read_list(PODS, "ns", read, list, limit=1)
+    # then one page is requested early, and no more
+    assert requested == [2, 3, 3]
+
+
+async def test_a_page_that_cannot_be_read_ends_the_request_of_the_next_page(caplog: Any) -> None:
+    # given
+    transport = ScriptedTransport(page("a", token="t1"), refusal(403, "Forbidden"))
+
+    async def fail(items: Sequence[msgspec.Raw]) -> None:
+        await asyncio.sleep(1)
+        raise ZeroDivisionError
+
+    # when
+    with pytest.raises(ZeroDivisionError):
+        await client(transport).read_list(PODS, "ns", fail, list, limit=1)
+    # then nothing runs on, and no error is reported late
+    assert len(asyncio.all_tasks()) == 1
+    gc.collect()
+    assert not caplog.records
 
 
 async def test_metadata_only_requests_name_the_list_type_and_the_object_type_in_a_watch() -> None:

@@ -10,7 +10,6 @@ changed handler, period or address takes effect at the next check. A probe ends 
 import asyncio
 import logging
 import random
-from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -37,6 +36,7 @@ from pykruise.agent.rules.probe_checks import (
     rules_of,
     status_of,
 )
+from pykruise.agent.tenant_places import TenantPlaces
 from pykruise.kube.cache.cache import Cache, Change
 from pykruise.kube.cache.writer import Writer
 from pykruise.kube.client.client import Client
@@ -51,14 +51,18 @@ from pykruise.kube.resources import PODS
 
 _log = logging.getLogger(__name__)
 
-WORKERS: Final = 64
 LEAST_PAUSE_S: Final = 0.05
 EXEC_PAUSE_S: Final = 1.0
 """Seconds between the starts of two commands in a pod."""
-EXECS_OF_POD: Final = 8
-"""Maximum number of commands that run in a pod at the same time. Otherwise a pod with many expensive commands could use
-all processor time of the node and all workers of the agent.
+PLACES: Final = 256
+"""Maximum number of probes that run at the same time (tenant_places.py). An HTTPS connection needs about 60 KB."""
+PROBES_OF_POD: Final = 8
+"""Maximum number of probes of a pod that run at the same time. Otherwise a pod with many expensive commands could use
+all processor time of the node.
 """
+PLACE_PAUSE_S: Final = 2.0
+"""Seconds after which a probe without a place tries again."""
+WORKERS: Final = PLACES + 8
 GATHER_S: Final = 0.2
 """Seconds to wait before a report, so that the outcomes of many probes are written together."""
 MOST_TOLD: Final = 1024 * 1024
@@ -107,8 +111,7 @@ class Prober:
         self._started_at: dict[str, Instant] = {}
         self._exec_after: dict[str, float] = {}
         """The event loop's time after which the next command may start in the pod, by pod UID."""
-        self._execs = Counter[str]()
-        """The number of commands that run in the pod, by pod UID."""
+        self._places = TenantPlaces(PLACES, most_of_pod=PROBES_OF_POD)
         self._lines: dict[str, dict[CheckKey, None]] = {}
         """The probes that wait for the start of their command, in the order in which they became due, by pod UID."""
         self.status_writes = 0
@@ -171,13 +174,17 @@ class Prober:
             self._leave_line(name)
         if not is_due:
             return left_s
-        if is_exec and (wait_s := self._reserve_exec(name)) > 0:
+        if is_exec and (wait_s := self._compute_turn_s(name)) > 0:
             return wait_s
+        holder = str(pod.get("namespace", "")), str(pod["uid"])
+        if not self._places.try_take(*holder):
+            return PLACE_PAUSE_S
         try:
+            if is_exec:
+                self._note_exec(name)
             seen = await self._observe(pod, probe, rules, before, now)
         finally:
-            if is_exec:
-                self._execs[pod["uid"]] -= 1
+            self._places.release(*holder)
         current = self._asked.get(name)
         if current is None:
             return None
@@ -190,25 +197,21 @@ class Prober:
         now = self._clock()
         return max(LEAST_PAUSE_S, compute_due_time(rules, check, now) - now)
 
-    def _reserve_exec(self, name: CheckKey) -> float:
-        """Return the seconds until the probe's command may start. If it may start now, count it and return 0.
-
-        Each probe gets its turn: those that became due earlier start earlier.
+    def _compute_turn_s(self, name: CheckKey) -> float:
+        """Return the seconds until it is the turn of the probe's command. Probes that became due earlier start
+        earlier.
         """
         uid, now = name[0], asyncio.get_running_loop().time()
         line = self._lines.setdefault(uid, {})
         line.setdefault(name)
-        wait_s = max(0.0, self._exec_after.get(uid, 0.0) - now) + list(line).index(name) * EXEC_PAUSE_S
-        if wait_s > 0:
-            return wait_s
-        if self._execs[uid] >= EXECS_OF_POD:
-            return EXEC_PAUSE_S
+        return max(0.0, self._exec_after.get(uid, 0.0) - now) + list(line).index(name) * EXEC_PAUSE_S
+
+    def _note_exec(self, name: CheckKey) -> None:
+        """Let the next command of the pod wait, because this one starts now."""
+        now = asyncio.get_running_loop().time()
         self._leave_line(name)
         self._exec_after = {other: after for other, after in self._exec_after.items() if after > now}
-        self._execs += Counter[str]()  # drops pods without running commands
-        self._exec_after[uid] = now + EXEC_PAUSE_S
-        self._execs[uid] += 1
-        return 0.0
+        self._exec_after[name[0]] = now + EXEC_PAUSE_S
 
     def _leave_line(self, name: CheckKey) -> None:
         line = self._lines.get(name[0], {})

@@ -32,6 +32,7 @@ from pykruise.agent.rules.recreations import (
     record_failed_stop,
     stop_grace_s,
 )
+from pykruise.agent.tenant_places import TenantPlaces
 from pykruise.kube.cache.cache import Cache, Change
 from pykruise.kube.cache.writer import Writer
 from pykruise.kube.client.client import Client
@@ -47,8 +48,13 @@ _log = logging.getLogger(__name__)
 
 _BY_POD: Final = "pod"
 _BY_UID: Final = "uid"
-WORKERS: Final = 64
-"""Number of workers. Each waits until a container has ended, at most for the container's grace period."""
+PLACES: Final = 128
+"""Maximum number of pods in which a container is stopped at the same time (tenant_places.py). Stopping a container
+takes at most its grace period.
+"""
+PLACE_PAUSE_S: Final = 1.0
+"""Seconds after which a pod without a place tries again."""
+WORKERS: Final = PLACES + 8
 GRACE_MARGIN_S: Final = 0.1
 
 
@@ -85,6 +91,7 @@ class Recreator:
         )
         self.cache.subscribe(self._on_change)
         self._writer = Writer(client, {REQUESTS: self.cache})
+        self._places = TenantPlaces(PLACES, most_of_pod=1)
         self._changes = {
             runtime.name: RuntimeChanges(runtime, self._on_container_change) for runtime in runtimes.all
         }
@@ -165,7 +172,12 @@ class Recreator:
             await self._complete_request(request, "")
             return None
         if turn.stop:
-            turn = await self._stop_container(request, runtime, containers[turn.stop], turn)
+            if not self._places.try_take(request.namespace, request.pod.name):
+                return PLACE_PAUSE_S
+            try:
+                turn = await self._stop_container(request, runtime, containers[turn.stop], turn)
+            finally:
+                self._places.release(request.namespace, request.pod.name)
         if list(turn.states) != get_path(request.document, "status", "containerRecreateStates", default=[]):
             await self._report_status(request, {"containerRecreateStates": list(turn.states)})
             return 0.0

@@ -10,7 +10,7 @@ guarantees two things: an error response is raised as its type, and a request is
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from typing import Any, Final, TypedDict, TypeVar, Unpack
 
@@ -119,6 +119,7 @@ _decode_status = msgspec.json.Decoder(ErrorStatus).decode
 
 
 C = TypeVar("C", bound="Client")
+T = TypeVar("T")
 
 
 class Client:
@@ -304,13 +305,16 @@ class Client:
         # All pages belong to one snapshot. If a server ever advanced between pages, the version of the first page
         # would make the watch repeat events, but not omit any.
         version = page.metadata.resource_version
-        await on_page(page.items or ())
         while page.metadata.continue_:
-            try:
-                page = await self._read_page(asked, {**query, "continue": page.metadata.continue_})
-            except GoneError as err:
-                raise _ExpiredPageError(err) from err
-            await on_page(page.items or ())
+            # The API server prepares the next page while this program reads this one.
+            following = self._read_page(asked, {**query, "continue": page.metadata.continue_})
+            async with _start_early(following) as next_page:
+                await on_page(page.items or ())
+                try:
+                    page = await next_page
+                except GoneError as err:
+                    raise _ExpiredPageError(err) from err
+        await on_page(page.items or ())
         return version
 
     async def _read_page(self, asked: "_ListRequest", query: Mapping[str, str]) -> _ListEnvelope:
@@ -551,6 +555,19 @@ class _ExpiredPageError(Exception):
     def __init__(self, gone: GoneError) -> None:
         super().__init__(str(gone))
         self.gone = gone
+
+
+@asynccontextmanager
+async def _start_early(work: Coroutine[Any, Any, T]) -> AsyncIterator[asyncio.Task[T]]:
+    """Run `work` while the block runs. The work is cancelled if the block ends without its result."""
+    task = asyncio.create_task(work)
+    try:
+        yield task
+    finally:
+        task.cancel()
+        await asyncio.wait((task,))
+        if not task.cancelled():
+            task.exception()  # an error that the block did not see is not logged
 
 
 def _to_query(label_selector: str, field_selector: str) -> dict[str, str]:
