@@ -411,7 +411,7 @@ async def _sandbox_stage(
             clock=clock,
             rng=rng,
             patience_s=600.0,
-            long_s=3600.0,
+            long_s=1200.0,
             kubelets=cluster.kubelets,
             admission=switch,
         )

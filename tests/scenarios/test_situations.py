@@ -37,11 +37,18 @@ ROWS = [
     for row in rows
 ]
 WAYS = [
-    pytest.param(KINDS[kind], row, number, id=f"{kind}-{row.stage.__name__}-{number}")
+    pytest.param(
+        KINDS[kind],
+        row,
+        number,
+        id=f"{kind}-{row.stage.__name__}-{number}",
+        marks=() if number == place % row.ways else pytest.mark.exhaustive,
+    )
     for kind, rows in SITUATIONS.items()
-    for row in rows
+    for place, row in enumerate(rows)
     for number in range(row.ways)
 ]
+"""A normal run has one alternative per situation, a different one for each (support/remedies.py: `each_way`)."""
 _ROWS_OF: dict[str, Any] = {"rollouts": build_rollout_row, "jobs": build_job_row, "others": build_other_row}
 _SAME: dict[str, set[str]] = {
     Code.REFUSED: {Code.INVALID_SPEC, Code.SELECTOR_CHANGED, Code.SELECTING_ALL},
