@@ -81,6 +81,8 @@ class AgentStage(Place):
         self.agent: Agent | None = None
         self._task: asyncio.Task[None] | None = None
         self._seed = 1
+        self.clock_step_s = 0.0
+        """Seconds by which the agent's clock was set forward."""
 
     @property
     def now(self) -> float:
@@ -101,7 +103,7 @@ class AgentStage(Place):
             client,
             runtimes,
             AgentSettings(node=NODE, runtime_dir=Path("/nowhere"), **settings),
-            clock=self.cluster.clock,
+            clock=lambda: self.cluster.clock() + self.clock_step_s,
             rng=rng,
         )
         self._task = asyncio.create_task(self.agent.run())

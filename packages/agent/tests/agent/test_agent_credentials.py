@@ -50,7 +50,7 @@ async def test_a_plugin_gets_a_request_per_image_and_its_answer_is_cached(tmp_pa
     # given a plugin that records its requests
     write_plugin(tmp_path, f"cat >> {tmp_path}/asked; echo >> {tmp_path}/asked; echo '{json.dumps(ANSWER)}'")
     time = Time()
-    [plugin] = load_providers(config(tmp_path), tmp_path, clock=time)
+    [plugin] = load_providers(config(tmp_path), tmp_path, monotonic=time)
     # when
     credentials = await plugin("eu.example.com/team/app")
     # then
@@ -67,22 +67,22 @@ async def test_a_plugin_gets_a_request_per_image_and_its_answer_is_cached(tmp_pa
 @pytest.mark.parametrize("script", ["exit 1", "echo nonsense", "echo '{}'"])
 async def test_a_plugin_that_fails_has_no_credentials(script: str, tmp_path: Path) -> None:
     write_plugin(tmp_path, script)
-    [plugin] = load_providers(config(tmp_path), tmp_path, clock=Time())
+    [plugin] = load_providers(config(tmp_path), tmp_path, monotonic=Time())
     assert await plugin("eu.example.com/app") == ()
 
 
 async def test_a_plugin_that_is_not_installed_returns_no_credentials(tmp_path: Path) -> None:
-    [plugin] = load_providers(config(tmp_path), tmp_path, clock=Time())
+    [plugin] = load_providers(config(tmp_path), tmp_path, monotonic=Time())
     assert isinstance(plugin, Plugin)
     assert await plugin("eu.example.com/app") == ()
 
 
 async def test_a_missing_file_loads_no_plugins_and_an_invalid_one_is_reported(tmp_path: Path) -> None:
-    assert load_providers(tmp_path / "none.yaml", tmp_path, clock=Time()) == []
+    assert load_providers(tmp_path / "none.yaml", tmp_path, monotonic=Time()) == []
     wrong = tmp_path / "wrong.yaml"
     wrong.write_text("providers: [{name: x}]")
     with pytest.raises(ConfigurationError, match=r"wrong\.yaml"):
-        load_providers(wrong, tmp_path, clock=Time())
+        load_providers(wrong, tmp_path, monotonic=Time())
 
 
 async def test_each_pull_reads_the_docker_configuration_again(tmp_path: Path) -> None:

@@ -41,6 +41,19 @@ async def test_an_image_is_pulled_and_reported_with_its_id_and_an_event() -> Non
         assert event["source"] == {"component": "kruise-daemon-imagepuller", "host": "node-a"}
 
 
+async def test_a_pull_continues_after_the_clock_was_set_forward() -> None:
+    async with agent_stage() as stage:
+        stage.runtime.registry["nginx:1.9"] = Remote(takes_s=60.0)
+        await stage.ask({"nginx": [tag("1.9")]})
+        await stage.until(lambda: len(stage.runtime.pulls) == 1)
+        # when the clock is set forward by 45 minutes, and the agent looks at its pulls
+        stage.clock_step_s = 2700.0
+        await stage.ask({"nginx": [tag("1.9")], "redis": [tag("7")]})
+        # then the same try succeeds
+        assert (await stage.ends("nginx", "1.9"))["phase"] == "Succeeded"
+        assert [reference for reference, *_ in stage.runtime.pulls].count("nginx:1.9") == 1
+
+
 async def test_a_present_image_is_not_pulled_under_if_not_present() -> None:
     """images case 50"""
     async with agent_stage() as stage:

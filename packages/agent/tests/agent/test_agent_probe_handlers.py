@@ -99,6 +99,63 @@ async def test_a_response_before_the_final_one_is_no_result(final: str, outcome:
     assert (result[0], result[1].rpartition(": ")[2]) == (outcome, message)
 
 
+OK_HEAD = "HTTP/1.1 200 OK\r\n"
+
+
+@pytest.mark.parametrize(
+    ("response", "outcome", "message"),
+    [
+        # the connection ends before the response does
+        ("HTTP/1.1 200", FAILED, "unexpected EOF"),
+        (OK_HEAD, FAILED, "unexpected EOF"),
+        (OK_HEAD + "X: y\r\n", FAILED, "unexpected EOF"),
+        (OK_HEAD + "Content-Length: 20\r\n\r\nok", FAILED, "unexpected EOF"),
+        (OK_HEAD + "Transfer-Encoding: chunked\r\n\r\n5\r\nok", FAILED, "unexpected EOF"),
+        # the end of the connection is the end of the body
+        (OK_HEAD + "\r\nok", SUCCEEDED, "ok"),
+        (OK_HEAD + "Content-Length: 2\r\n\r\nok", SUCCEEDED, "ok"),
+        # heads that Go's HTTP client accepts
+        ("HTTP/1.1 200 OK\nContent-Length: 2\n\nok", SUCCEEDED, "ok"),
+        (OK_HEAD + "Content-Length: 2\r\nContent-Length: 2\r\n\r\nok", SUCCEEDED, "ok"),
+        (OK_HEAD + "X: y\r\n z\r\nContent-Length : 2\r\n\r\nok", SUCCEEDED, "ok"),
+        (
+            OK_HEAD + "Content-Length: 9\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
+            SUCCEEDED,
+            "ok",
+        ),
+        (OK_HEAD + "Content-Length: 2\r\n\r\nok and more", SUCCEEDED, "ok"),
+        # heads that it rejects
+        (
+            OK_HEAD + "Content-Length: 2\r\nContent-Length: 3\r\n\r\nok",
+            FAILED,
+            "the response has different values of Content-Length",
+        ),
+        (OK_HEAD + "no colon\r\n\r\nok", FAILED, "malformed header line 'no colon'"),
+        # statuses that are no redirects
+        ("HTTP/1.1 300 Many\r\nLocation: /x\r\n\r\n", SUCCEEDED, ""),
+        ("HTTP/1.1 304 Not Modified\r\nLocation: /x\r\n\r\n", SUCCEEDED, ""),
+    ],
+)
+@pytest.mark.parametrize("is_slow", [False, True])
+async def test_an_http_response_has_the_outcome_that_a_kubelet_reports(
+    response: str, outcome: str, message: str, is_slow: bool
+) -> None:
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        size = 1 if is_slow else len(response)
+        for start in range(0, len(response), size):
+            writer.write(response[start : start + size].encode())
+            await asyncio.sleep(0)
+        writer.close()
+
+    server = await asyncio.start_server(handle, HOST, 0)
+    async with server:
+        result = await probe(httpGet={"port": server.sockets[0].getsockname()[1]})
+    assert result is not None
+    assert result[0] == outcome
+    assert result[1].endswith(message) if outcome == FAILED else result[1] == message
+
+
 async def test_configured_headers_replace_the_default_ones() -> None:
     headers = [
         {"name": "Host", "value": "app.example"},

@@ -18,6 +18,7 @@ from pykruise.agent.rules.image_pulls import (
     events_of,
     project_node_image,
     report_of,
+    shift_times,
     status_of,
 )
 from pykruise.kube.clock import Instant, format_time
@@ -136,6 +137,29 @@ def test_a_pull_ends_after_the_clock_was_set_back() -> None:
     assert agent.phase() == "Succeeded"
     pull = agent.pulls[NGINX]
     assert (pull.started_at, pull.completed_at) == (16.0, 28.0)
+
+
+@pytest.mark.parametrize("step_s", [-2700.0, 700.0, 2700.0])
+def test_a_step_of_the_clock_does_not_count_in_the_limits_of_a_pull(step_s: float) -> None:
+    # given a try that runs for five seconds
+    agent, asked = Agent(Attempt(math.inf, None)), view({"tag": "1"})
+    agent.until(asked, 10_000.0)
+    agent.until(asked, 10_005.0)
+    # when the clock is set
+    agent.pulls = shift_times(agent.pulls, step_s)
+    due = agent.until(asked, 10_005.0 + step_s)
+    # then the same try has the rest of its time
+    assert set(agent.tries) == {1}
+    assert due == 10_000.0 + step_s + 600.0
+
+
+def test_a_step_of_the_clock_leaves_ended_and_waiting_pulls() -> None:
+    agent, asked = Agent(GOOD, most=1), view({"tag": "1"}, {"tag": "2"})
+    agent.until(asked, 10_000.0)
+    agent.until(asked, 10_005.0)
+    ended = {image: pull for image, pull in agent.pulls.items() if pull.completed_at is not None}
+    assert len(ended) == 1
+    assert shift_times(ended, 60.0) == ended
 
 
 def test_a_status_is_written_after_the_clock_was_set_back() -> None:

@@ -10,6 +10,7 @@ from pykruise.agent.rules.recreations import (
     advance,
     compute_grace_left_s,
     order_of,
+    project_request,
     record_failed_stop,
 )
 from pykruise.kube.clock import format_time, parse_time
@@ -38,6 +39,18 @@ def request(
             ],
         },
     }
+
+
+def test_a_request_is_kept_without_the_fields_that_users_can_make_large() -> None:
+    # given
+    document = request("app")
+    meta = {"namespace": "ns", "uid": "u", "resourceVersion": "1", "labels": {"a": "b"}}
+    large = {"annotations": {"x": "y" * 1000}, "managedFields": [{"manager": "z" * 1000}]}
+    document["metadata"] |= meta | large
+    # when
+    view = project_request(msgspec.json.encode(document))
+    # then
+    assert view.document == {**document, "metadata": {"name": "again", **meta}}
 
 
 def old(name: str) -> OnNode:

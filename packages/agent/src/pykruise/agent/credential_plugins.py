@@ -10,7 +10,7 @@ credentials, because the image may be public.
 import asyncio
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,7 +18,6 @@ import msgspec
 import orjson
 
 from pykruise.agent.keyring import Provider
-from pykruise.kube.clock import Clock, Instant
 from pykruise.kube.errors import ConfigurationError
 from pykruise.kube.values.durations import parse_duration
 from pykruise.kube.values.registry_credentials import Credential, list_matching_credentials, read_credentials
@@ -33,13 +32,14 @@ KINDS: Final = tuple(
 
 class _Kept(msgspec.Struct, frozen=True):
     credentials: Sequence[Credential]
-    until: Instant
+    until: float
+    """Time of the monotonic clock, which has no steps."""
 
 
 class Plugin:
     """A credential provider of a CredentialProviderConfig."""
 
-    def __init__(self, entry: Mapping[str, Any], folder: Path, *, clock: Clock) -> None:
+    def __init__(self, entry: Mapping[str, Any], folder: Path, *, monotonic: Callable[[], float]) -> None:
         self.name = str(entry["name"])
         self._program = folder / self.name
         self._version = str(entry["apiVersion"])
@@ -49,14 +49,14 @@ class Plugin:
         }
         self._images = [Credential(where=str(image), username=self.name) for image in entry["matchImages"]]
         self._kept_s = parse_duration(str(entry.get("defaultCacheDuration") or "0s"))
-        self._clock = clock
+        self._monotonic = monotonic
         self._kept: dict[str, _Kept] = {}
 
     async def __call__(self, image: str) -> Sequence[Credential]:
         """Return the plugin's credentials for an image; empty for images that the plugin does not match."""
         if not list_matching_credentials(self._images, image):
             return ()
-        now = self._clock()
+        now = self._monotonic()
         self._kept = {key: kept for key, kept in self._kept.items() if now < kept.until}
         for key in (image, image.partition("/")[0], ""):
             if key in self._kept:
@@ -103,7 +103,7 @@ class Plugin:
         return answer
 
 
-def load_providers(file: Path, folder: Path, *, clock: Clock) -> list[Provider]:
+def load_providers(file: Path, folder: Path, *, monotonic: Callable[[], float]) -> list[Provider]:
     """Return the plugins that a file names; empty when there is no file. Raises ConfigurationError for an invalid
     file.
     """
@@ -115,7 +115,7 @@ def load_providers(file: Path, folder: Path, *, clock: Clock) -> list[Provider]:
     try:
         config = yaml.safe_load(file.read_text())
         entries = config["providers"]
-        return [Plugin(entry, folder, clock=clock) for entry in entries]
+        return [Plugin(entry, folder, monotonic=monotonic) for entry in entries]
     except (OSError, yaml.YAMLError, KeyError, TypeError, ValueError) as error:
         raise ConfigurationError(f"{where} cannot be used: {type(error).__name__}: {error}") from error
 

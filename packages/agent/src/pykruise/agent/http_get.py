@@ -9,6 +9,7 @@ from the node's network and can reach any server there.
 """
 
 import asyncio
+import re
 import ssl
 from collections.abc import Sequence
 from contextlib import suppress
@@ -25,6 +26,11 @@ MOST_BODY: Final = 10 * 1024
 MOST_HEAD: Final = 64 * 1024
 MOST_REDIRECTS: Final = 10
 
+_REDIRECTS: Final = (301, 302, 303, 307, 308)
+"""Statuses whose Location Go's HTTP client follows."""
+_LENGTH: Final = b"content-length"
+_ENCODING: Final = b"transfer-encoding"
+_HEAD_END: Final = re.compile(rb"\r?\n\r?\n")
 _SWITCHING_PROTOCOLS: Final = 101
 """The only status below 200 that is a final response."""
 _NOT_TLS: Final = "WRONG_VERSION_NUMBER"
@@ -76,7 +82,7 @@ async def send_http_get(
 def _find_redirect(
     answer: HttpAnswer, host: str, port: int, path: str, is_tls: bool
 ) -> tuple[int, str, bool] | None:
-    if not 300 <= answer.status < 400 or not answer.location:
+    if answer.status not in _REDIRECTS or not answer.location:
         return None
     here = f"{'https' if is_tls else 'http'}://{_bracket_ipv6(host)}:{port}{path}"
     target = urlsplit(urljoin(here, answer.location))
@@ -99,6 +105,50 @@ class _Response:
         self.body = bytearray()
         self.location = ""
         self.is_complete = False
+        self._waiting = bytearray()
+        """Beginning of a head."""
+        self._has_head = False
+        self._has_length = False
+
+    def feed(self, data: bytes) -> None:
+        """Read the next bytes. Raises HttpParserError and HttpHeadError for an invalid response."""
+        try:
+            while data and not self._has_head:
+                head, data = self._split_head(data)
+                if head:
+                    self._has_length = _has_length(head)
+                    self._has_head = True  # on_message_complete resets it after an interim response
+                    self.parser.feed_data(head)
+            if data and not self.is_complete:
+                self.parser.feed_data(data)
+        except httptools.HttpParserError:
+            if not self.is_complete:  # bytes after the response mean nothing
+                raise
+
+    def end(self) -> None:
+        """Complete a body that ends with the connection. Raises EOFError if the response is incomplete."""
+        if self._has_head and not self._has_length:
+            self.is_complete = True
+        if not self.is_complete:
+            is_begun = self._has_head or self._waiting
+            raise EOFError(
+                "unexpected EOF" if is_begun else "the server closed the connection without a response"
+            )
+
+    def _split_head(self, data: bytes) -> tuple[bytes, bytes]:
+        """Return the complete head in strict form, and the bytes after it. The head is empty while it is incomplete."""
+        searched = max(0, len(self._waiting) - 3)
+        self._waiting += data
+        end = _HEAD_END.search(self._waiting, searched)
+        if end is None:
+            if len(self._waiting) > MOST_HEAD:
+                raise HttpHeadError(f"the head of the response is larger than {MOST_HEAD // 1024} KiB")
+            return b"", b""
+        head, rest = bytes(self._waiting[: end.start()]), bytes(self._waiting[end.end() :])
+        self._waiting.clear()
+        return _normalize_head(head), rest
+
+    # ── called by the parser ─────────────────────────────────────────────────
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if name.lower() == b"location":
@@ -111,6 +161,7 @@ class _Response:
         if self.read_status():
             self.is_complete = True
         else:
+            self._has_head = False
             self.body.clear()
             self.location = ""
 
@@ -121,6 +172,40 @@ class _Response:
         return 0 if is_interim else status
 
 
+def _normalize_head(head: bytes) -> bytes:
+    """Return the head as the parser accepts it.
+
+    Go's HTTP client, which kubelets use, also accepts lines without CR, folded lines, spaces before a colon, the same
+    Content-Length twice, and a Content-Length beside Transfer-Encoding, which it ignores. Raises HttpHeadError for two
+    different lengths and for a line without a colon.
+    """
+    first, *lines = [line.rstrip(b"\r") for line in head.split(b"\n")]
+    fields: list[tuple[bytes, bytes]] = []
+    for line in lines:
+        if line[:1] in (b" ", b"\t") and fields:
+            name, value = fields.pop()
+            fields.append((name, value + b" " + line.strip()))
+            continue
+        name, colon, value = line.partition(b":")
+        if not colon:
+            raise HttpHeadError(f"malformed header line {line[:80].decode('latin-1')!r}")
+        fields.append((name.rstrip(), value.strip()))
+    lengths = {value for name, value in fields if name.lower() == _LENGTH}
+    is_chunked = any(name.lower() == _ENCODING for name, _ in fields)
+    if len(lengths) > 1 and not is_chunked:
+        raise HttpHeadError("the response has different values of Content-Length")
+    kept = [first, *(name + b": " + value for name, value in fields if name.lower() != _LENGTH)]
+    if lengths and not is_chunked:
+        kept.append(b"Content-Length: " + lengths.pop())
+    return b"\r\n".join((*kept, b"", b""))
+
+
+def _has_length(head: bytes) -> bool:
+    """Whether the end of the body is known from the head in strict form."""
+    names = {line.partition(b":")[0].lower() for line in head.split(b"\r\n")}
+    return bool(names & {_LENGTH, _ENCODING})
+
+
 async def _get_once(host: str, port: int, path: str, is_tls: bool, headers: Headers) -> HttpAnswer:
     request = _encode_request(host, port, path, headers)
     reader, writer = await asyncio.open_connection(
@@ -129,20 +214,19 @@ async def _get_once(host: str, port: int, path: str, is_tls: bool, headers: Head
     try:
         writer.write(request)
         response = _Response()
-        data, received = b"", 0
+        received = 0
         while not response.is_complete and len(response.body) < MOST_BODY:
             data = await reader.read(16 * 1024)
             received += len(data)
-            if not data:
-                break
             if received > MOST_HEAD + MOST_BODY:
                 break
-            response.parser.feed_data(data)
+            if data:
+                response.feed(data)
+            else:
+                response.end()
         status = response.read_status()
         if not status:
-            raise EOFError(
-                "no final response arrived" if data else "the server closed the connection without a response"
-            )
+            raise EOFError("no final response arrived")
         return HttpAnswer(status, bytes(response.body[:MOST_BODY]), response.location)
     finally:
         writer.close()

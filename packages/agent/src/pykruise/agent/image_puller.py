@@ -17,6 +17,7 @@ from typing import Final
 
 import msgspec
 
+from pykruise.agent.clock_steps import ClockSteps
 from pykruise.agent.cri.client import CriClient
 from pykruise.agent.cri.errors import CriError
 from pykruise.agent.cri.values import Auth, CriSandboxConfig, Image
@@ -34,12 +35,13 @@ from pykruise.agent.rules.image_pulls import (
     events_of,
     project_node_image,
     report_of,
+    shift_times,
 )
 from pykruise.kube.cache.cache import Cache, Change
 from pykruise.kube.cache.writer import Writer
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.recorder import EventRecorder
-from pykruise.kube.clock import Clock, Instant
+from pykruise.kube.clock import Clock
 from pykruise.kube.control.controller import Controller
 from pykruise.kube.control.queue import WorkQueue
 from pykruise.kube.errors import ConflictError
@@ -62,8 +64,9 @@ _TryKey = tuple[ImageName, int, int]
 
 
 class _Try(msgspec.Struct, frozen=True):
-    started_at: Instant
-    task: "asyncio.Task[tuple[Instant, Pulled | PullFailure]]"
+    started_at: float
+    """Time of the event loop."""
+    task: "asyncio.Task[tuple[float, Pulled | PullFailure]]"
 
 
 class ImagePuller:
@@ -105,6 +108,7 @@ class ImagePuller:
         self._uid = ""
         self._pulls: Mapping[ImageName, Pull] = {}
         self._tries: dict[_TryKey, _Try] = {}
+        self._steps = ClockSteps(clock)
         self._pace = PullStatusPace(filled_at=clock())
         self.status_writes = 0
         queue: WorkQueue[Key] = WorkQueue(cost_factor=0, base_delay_s=0.5, max_delay_s=50.0, rng=rng)
@@ -144,6 +148,9 @@ class ImagePuller:
             await self._end_tries(set())
             self._pulls = {}
             return None
+        if step_s := self._steps.read_step_s():
+            _log.info("the clock was set by %+.0f s; the time limits of pulls do not count this step", step_s)
+            self._pulls = shift_times(self._pulls, step_s)
         before = self._pulls if view.uid == self._uid else {}
         now = self._clock()
         needed: set[_TryKey] = set()
@@ -151,7 +158,7 @@ class ImagePuller:
         def attempt(image: ImageName, wanted: WantedPull, number: int) -> Attempt:
             name = image, wanted.version, number
             needed.add(name)
-            return self._start_or_check_try(view, name, wanted, now)
+            return self._start_or_check_try(view, name, wanted)
 
         pulls, look_at = advance_pulls(before, view, attempt=attempt, most=self._most, now=now)
         under_way = {
@@ -174,25 +181,24 @@ class ImagePuller:
         soonest = min(look_at, now + wait_s)
         return None if soonest == math.inf else max(0.0, soonest - self._clock())
 
-    def _start_or_check_try(
-        self, view: AgentNodeImageView, name: _TryKey, wanted: WantedPull, now: Instant
-    ) -> Attempt:
+    def _start_or_check_try(self, view: AgentNodeImageView, name: _TryKey, wanted: WantedPull) -> Attempt:
         """Return the state of the try; start it first if it is new."""
         image = name[0]
         result = self._tries.get(name)
         if result is None:
             secrets = view.secrets.get(image.name, ())
             work = self._run_try(image, wanted, secrets, view.sandboxes.get(image.name, PullSandbox()))
-            task = asyncio.get_running_loop().create_task(work, name=f"pull {image.reference}")
+            loop = asyncio.get_running_loop()
+            task = loop.create_task(work, name=f"pull {image.reference}")
             task.add_done_callback(self._on_try_ended)
-            result = self._tries[name] = _Try(now, task)
+            result = self._tries[name] = _Try(loop.time(), task)
             _log.info("pulling %s, try %d", image.reference, name[2], extra={"fields": {"version": name[1]}})
         if not result.task.done():
             return Attempt(math.inf, None)
         ended_at, answer = result.task.result()
         return Attempt(max(0.0, ended_at - result.started_at), answer)
 
-    def _on_try_ended(self, task: "asyncio.Task[tuple[Instant, Pulled | PullFailure]]") -> None:
+    def _on_try_ended(self, task: "asyncio.Task[tuple[float, Pulled | PullFailure]]") -> None:
         if not task.cancelled():
             self.controller.queue.add(self._key)
 
@@ -207,7 +213,8 @@ class ImagePuller:
 
     async def _run_try(
         self, image: ImageName, wanted: WantedPull, secrets: Sequence[SecretName], sandbox: PullSandbox
-    ) -> tuple[Instant, Pulled | PullFailure]:
+    ) -> tuple[float, Pulled | PullFailure]:
+        """Return the loop's time at the end of the try, and its result."""
         try:
             answer: Pulled | PullFailure = Pulled(await self._pull_image(image, wanted, secrets, sandbox))
         except CriError as error:
@@ -218,7 +225,7 @@ class ImagePuller:
         ) as error:  # a bug must be reported in the status, not lost in a task that is not awaited
             _log.exception("pulling %s", image.reference)
             answer = PullFailure("ErrImagePull", f"{type(error).__name__}: {error}")
-        return self._clock(), answer
+        return asyncio.get_running_loop().time(), answer
 
     async def _pull_image(
         self, image: ImageName, wanted: WantedPull, secrets: Sequence[SecretName], sandbox: PullSandbox

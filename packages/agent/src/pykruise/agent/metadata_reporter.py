@@ -43,6 +43,8 @@ _log = logging.getLogger(__name__)
 
 WORKERS: Final = 5
 RESTART_WORKERS: Final = 10
+PAGE_SIZE: Final = 50
+"""Pods per page of a list. Each can have 256 KiB of annotations."""
 GATHER_S: Final = 1.0
 """Seconds to wait before a report, because several changes of a pod's status arrive within a short time."""
 ENV_TIMEOUT_S: Final = 3.0
@@ -99,6 +101,7 @@ class MetadataReporter:
             field_selector=f"spec.nodeName={node}",
             clock=clock,
             rng=rng,
+            page_size=PAGE_SIZE,
         )
         self.cache.subscribe(self._on_change)
         self._writer = Writer(client, {PODS: self.cache})

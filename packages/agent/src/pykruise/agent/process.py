@@ -8,6 +8,7 @@ import functools
 import logging
 import os
 import random
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -26,7 +27,6 @@ from pykruise.agent.rules.versions import use_stored_versions
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.limiter import Limiter
 from pykruise.kube.client.metered import MeteredTransport
-from pykruise.kube.clock import read_system_clock
 from pykruise.kube.config.connection import Connection
 from pykruise.kube.errors import ConfigurationError
 from pykruise.kube.http.transport import HttpTransport
@@ -87,7 +87,7 @@ async def _load_all_providers(settings: AgentSettings) -> list[Provider]:
     ]
     try:
         providers += await asyncio.to_thread(
-            load_providers, settings.plugin_config, settings.plugin_folder, clock=read_system_clock
+            load_providers, settings.plugin_config, settings.plugin_folder, monotonic=time.monotonic
         )
     except ConfigurationError as error:
         _log.error("%s", error)

@@ -56,6 +56,8 @@ PLACE_PAUSE_S: Final = 1.0
 """Seconds after which a pod without a place tries again."""
 WORKERS: Final = PLACES + 8
 GRACE_MARGIN_S: Final = 0.1
+PAGE_SIZE: Final = 10
+"""Requests per page of a list. Each can have 256 KiB of annotations."""
 
 
 class Recreator:
@@ -88,6 +90,7 @@ class Recreator:
             label_selector=f"crr.apps.kruise.io/node-name={node},crr.apps.kruise.io/active=true",
             clock=clock,
             rng=rng,
+            page_size=PAGE_SIZE,
         )
         self.cache.subscribe(self._on_change)
         self._writer = Writer(client, {REQUESTS: self.cache})

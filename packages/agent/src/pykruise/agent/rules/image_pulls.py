@@ -288,6 +288,22 @@ def _advance_pull(
         )
 
 
+def shift_times(pulls: Mapping[ImageName, Pull], step_s: float) -> dict[ImageName, Pull]:
+    """Return the pulls after a step of the clock. The times of running pulls move with the clock. Otherwise a step
+    would prolong the current try, or end it and the following tries.
+    """
+    return {
+        image: msgspec.structs.replace(
+            pull,
+            started_at=None if pull.started_at is None else pull.started_at + step_s,
+            attempt_at=pull.attempt_at + step_s,
+        )
+        if pull.phase == "Pulling"
+        else pull
+        for image, pull in pulls.items()
+    }
+
+
 def _correct_times(pull: Pull, now: Instant) -> Pull:
     """Return the pull. If the clock was set back, times that are now in the future are replaced by the present time."""
     latest = now + LONGEST_PAUSE_S if pull.is_resting else now

@@ -32,7 +32,7 @@ POD_UID_LABEL: Final = "crr.apps.kruise.io/pod-uid"
 
 
 class RecreateRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A request with its whole document."""
+    """A request. `document` has the fields of the request without annotations and managedFields, which can be large."""
 
     namespace: str
     name: str
@@ -53,6 +53,8 @@ def project_request(raw: bytes | msgspec.Raw) -> RecreateRequest:
     """Return the request of a JSON text. Raises msgspec.DecodeError and KeyError for an invalid one."""
     document = decode(raw)
     metadata = document["metadata"]
+    for name in ("annotations", "managedFields"):
+        metadata.pop(name, None)
     return RecreateRequest(
         namespace=metadata["namespace"],
         name=metadata["name"],

@@ -26,7 +26,7 @@ from pykruise.kube.cache.event_batching import Pace
 from pykruise.kube.cache.ingest import Ingest, Project, SelectorView
 from pykruise.kube.cache.reflector import IDLE_TIMEOUT_S, Reflector
 from pykruise.kube.cache.store import Change, IndexFunction, Projected, Store
-from pykruise.kube.client.client import Client
+from pykruise.kube.client.client import PAGE_SIZE, Client
 from pykruise.kube.clock import Clock, Instant
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import Resource
@@ -98,6 +98,7 @@ class Cache(Generic[T]):
     and index functions may raise; the object is then counted as unreadable. `namespace=""` means all namespaces.
     `idle_timeout_s`: see IDLE_TIMEOUT_S. `pace`: how fast many events are read; None: each event is read immediately.
     `metadata_only`: lists and watches request only metadata; only the responses to writes contain the whole object.
+    `page_size`: maximum number of objects in a response to a list; a program with little memory sets a small number.
     Raises SelectorError for a selector that cannot be parsed.
 
     Only one event loop may use the cache. It can be read at any time. Before `run()` it contains only the writes of
@@ -119,6 +120,7 @@ class Cache(Generic[T]):
         idle_timeout_s: float = IDLE_TIMEOUT_S,
         pace: Pace | None = None,
         metadata_only: bool = False,
+        page_size: int = PAGE_SIZE,
     ) -> None:
         self.resource = resource
         view = SelectorView(label_selector, field_selector) if label_selector or field_selector else None
@@ -147,6 +149,7 @@ class Cache(Generic[T]):
             rng=rng,
             idle_timeout_s=idle_timeout_s,
             metadata_only=metadata_only,
+            page_size=page_size,
         )
         self._inbox = self._ingest.inbox
 

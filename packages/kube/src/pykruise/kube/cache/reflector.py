@@ -22,7 +22,7 @@ from typing import Any, Final, Never
 
 from pykruise.kube.cache.delivery import SLICE
 from pykruise.kube.cache.ingest import Ingest
-from pykruise.kube.client.client import Client, WatchEvent
+from pykruise.kube.client.client import PAGE_SIZE, Client, WatchEvent
 from pykruise.kube.control.timeout_scope import end_now
 from pykruise.kube.errors import (
     ApiError,
@@ -71,6 +71,7 @@ class Reflector:
         rng: random.Random,
         idle_timeout_s: float,
         metadata_only: bool = False,
+        page_size: int = PAGE_SIZE,
     ) -> None:
         self.is_connected = False
         """Whether a watch is open."""
@@ -91,6 +92,7 @@ class Reflector:
         self._rng = rng
         self._idle_timeout_s = idle_timeout_s
         self._metadata_only = metadata_only
+        self._page_size = page_size
         self._must_list = True
         self._distrust = ""
         self._end_watch: Callable[[], None] = _do_nothing
@@ -176,6 +178,7 @@ class Reflector:
             listing.restart,
             label_selector=self._label_selector,
             field_selector=self._field_selector,
+            limit=self._page_size,
             metadata_only=self._metadata_only,
         )
         version = int(text)

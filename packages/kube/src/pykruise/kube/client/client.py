@@ -35,7 +35,7 @@ from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import Resource, collection_of
 from pykruise.kube.version import __version__
 
-__all__ = ["Body", "Client", "DeleteOptions", "WatchEvent", "WriteOptions"]
+__all__ = ["PAGE_SIZE", "Body", "Client", "DeleteOptions", "WatchEvent", "WriteOptions"]
 
 Body = Mapping[str, Any] | Sequence[Any] | bytes
 """A document, the operations of a JSON patch, or the encoded bytes of either."""
@@ -108,6 +108,8 @@ class _ListEnvelope(msgspec.Struct, frozen=True):
     items: list[msgspec.Raw] | None = None
 
 
+PAGE_SIZE: Final = 500
+"""Objects per page of a list."""
 _SMALL_PAGE: Final = 20
 """Objects per page that certainly fit into a response, even with 3 MiB each."""
 _OBJECTS: Final = frozenset({"", "status", "scale", "ephemeralcontainers", "resize"})
@@ -213,7 +215,7 @@ class Client:
         *,
         label_selector: str = "",
         field_selector: str = "",
-        limit: int = 500,
+        limit: int = PAGE_SIZE,
         resource_version: str = "",
         timeout_s: float = 60.0,
         priority: int = 0,
@@ -254,7 +256,7 @@ class Client:
         *,
         label_selector: str = "",
         field_selector: str = "",
-        limit: int = 500,
+        limit: int = PAGE_SIZE,
         resource_version: str = "",
         timeout_s: float = 60.0,
         priority: int = 0,
