@@ -206,6 +206,24 @@ async def test_pods_from_before_the_agents_start_are_reported_only_after_a_chang
         assert await until_reported(stage)
 
 
+async def test_the_removed_containers_of_an_ended_pod_are_not_looked_for_again_and_again() -> None:
+    async with agent_stage() as stage:
+        pod = await stage.run_pod("job-1", "app", "side")
+        stage.runtime.restarts_in_s = None
+        # given an ended pod whose containers the kubelet has removed, and which was reported without one of them
+        stage.runtime.end_container(stage.runtime.newest("app", pod["metadata"]["uid"]).id)
+        await stage.patch(PODS, "job-1", {"status": {"phase": "Succeeded"}}, subresource="status")
+        await asyncio.sleep(10.0)
+        stage.runtime.running.clear()
+        await stage.patch(PODS, "job-1", {"metadata": {"annotations": {ANNOTATION: "{}"}}})
+        await asyncio.sleep(10.0)
+        calls = len(stage.runtime.calls)
+        # when
+        await asyncio.sleep(3600.0)
+        # then
+        assert len(stage.runtime.calls) == calls
+
+
 async def test_a_terminating_pod_is_not_reported() -> None:
     async with agent_stage() as stage:
         await stage.run_pod("web-0")

@@ -295,6 +295,32 @@ async def test_slow_stops_of_one_namespace_leave_half_of_the_places_to_others(
         assert most == 4
 
 
+@pytest.mark.parametrize(
+    ("uid", "is_found"),
+    [("5c2a1b7d9e3f4a6b8c0d1e2f3a4b5c6d", True), ("3f0e8f1c-8d57-4c1f-9b34-0a4c5f0f5a11", False)],
+    ids=["static pod", "another pod with the name"],
+)
+async def test_the_containers_of_a_static_pod_are_found_by_its_name(uid: str, is_found: bool) -> None:
+    async with agent_stage() as stage:
+        pod = await stage.run_pod("etcd-node-a", "etcd", is_ours=False)
+        container = stage.runtime.newest("etcd", pod["metadata"]["uid"])
+        await stage.request_recreation("again", pod, "etcd")
+        # when the container has another UID than the pod that the API server has
+        container.labels["io.kubernetes.pod.uid"] = uid
+        await stage.ask_probes(
+            pod,
+            {
+                "name": "m#p",
+                "containerName": "etcd",
+                "probe": {"exec": {"command": ["x"]}, "periodSeconds": 5},
+            },
+        )
+        await asyncio.sleep(30.0)
+        # then
+        assert [name for name, _ in stage.runtime.stopped] == (["etcd"] if is_found else [])
+        assert bool(stage.runtime.execs) is is_found
+
+
 async def test_an_unknown_container_is_reported_as_not_found() -> None:
     async with agent_stage() as stage:
         pod = await stage.run_pod("web-0", "app")

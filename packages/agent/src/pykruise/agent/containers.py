@@ -1,12 +1,13 @@
 """The containers of a pod in this node's runtimes, and the way to stop one of them.
 
-pod's uid ──▶ list_newest_containers(): the newest of each name      stop(): preStop hook, then StopContainer
+pod ──▶ list_newest_containers(): the newest of each name      stop(): preStop hook, then StopContainer
 
 This is the rule of the kubelet: the time of the hook is subtracted from the grace period, but the container gets at
 least two seconds.
 """
 
 import asyncio
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -15,13 +16,15 @@ import msgspec
 from pykruise.agent.cri.client import CriClient
 from pykruise.agent.cri.errors import CriError
 from pykruise.agent.cri.runtimes import Runtime
-from pykruise.agent.cri.values import POD_UID, CriContainer
+from pykruise.agent.cri.values import POD_NAME, POD_NAMESPACE, POD_UID, CriContainer
 from pykruise.agent.hooks import HookError, run_pre_stop
 from pykruise.kube.client.recorder import EventRecorder
 from pykruise.kube.resources import PODS
 
 LEAST_GRACE_S: Final = 2
 LOOPBACK: Final = "127.0.0.1"
+_STATIC_UID: Final = re.compile("[0-9a-f]{32}")
+"""UID of a static pod: a hash of its manifest, without hyphens."""
 
 
 class PodRef(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,12 +45,31 @@ class Stop(msgspec.Struct, frozen=True, kw_only=True):
     because: str = ""
 
 
-async def list_newest_containers(client: CriClient, pod_uid: str) -> dict[str, CriContainer]:
-    """Return the newest container of each name. Raises CriError."""
+async def list_newest_containers(client: CriClient, pod: PodRef) -> dict[str, CriContainer]:
+    """Return the newest container of each name in the pod. Raises CriError."""
     containers: dict[str, CriContainer] = {}
-    for container in await client.list_containers(labels={POD_UID: pod_uid}):
+    for container in await list_containers_of(client, pod):
         containers.setdefault(container.name, container)
     return containers
+
+
+async def list_containers_of(
+    client: CriClient, pod: PodRef, *, labels: Mapping[str, str] = {}
+) -> list[CriContainer]:
+    """Return the containers of a pod that have these labels, newest first. Raises CriError.
+
+    The API server has a mirror pod for each static pod. In the runtime, the containers of a static pod have the UID of
+    the static pod, which is a hash, and not the UID of the mirror pod.
+    """
+    containers = await client.list_containers(labels={**labels, POD_UID: pod.uid})
+    if containers:
+        return containers
+    named = {**labels, POD_NAMESPACE: pod.namespace, POD_NAME: pod.name}
+    return [
+        container
+        for container in await client.list_containers(labels=named)
+        if _STATIC_UID.fullmatch(container.pod_uid)
+    ]
 
 
 def build_scheme_id(runtime: Runtime, container: CriContainer) -> str:

@@ -141,7 +141,7 @@ class MetadataReporter:
         reported: list[Reported] = []
         is_complete = True
         for runtime, ids in self._group_by_runtime(pod):
-            containers = await list_newest_containers(runtime.client, pod.uid)
+            containers = await list_newest_containers(runtime.client, _ref_of(pod))
             for name, container_id in ids.items():
                 container = containers.get(name)
                 if container is None or build_scheme_id(runtime, container) != container_id:
@@ -156,7 +156,8 @@ class MetadataReporter:
             await self._writer.patch_status(PODS, key, body, uid=pod.uid, patch_type=PatchType.STRATEGIC)
         for name in list_stale_containers(pod, reported) if self._with_environment else ():
             self.restarts.queue.add_after((key, name), RESTART_AFTER_S)
-        return None if is_complete else ENV_RETRY_S
+        # The containers of an ended pod do not change any more, and the kubelet may have removed them.
+        return None if is_complete or pod.is_ended else ENV_RETRY_S
 
     def _group_by_runtime(self, pod: NodePod) -> Sequence[tuple[Runtime, Mapping[str, str]]]:
         """Return the pod's started containers, grouped by their runtime."""
@@ -238,7 +239,7 @@ class MetadataReporter:
         runtime = self._runtimes.find_runtime(entry.container_id)
         if runtime is None:
             return
-        container = (await list_newest_containers(runtime.client, pod.uid)).get(container_name)
+        container = (await list_newest_containers(runtime.client, _ref_of(pod))).get(container_name)
         if (
             container is None
             or build_scheme_id(runtime, container) != entry.container_id
@@ -249,7 +250,7 @@ class MetadataReporter:
         await stop(
             runtime.client,
             container,
-            PodRef(namespace=pod.namespace, name=pod.name, uid=pod.uid, ip=pod.pod_ip),
+            _ref_of(pod),
             _stop_of(container),
             recorder=self._recorder,
         )
@@ -310,6 +311,10 @@ def _parse_json(text: str | None) -> Any:
         return json.loads(text) if text else None
     except ValueError:
         return None
+
+
+def _ref_of(pod: NodePod) -> PodRef:
+    return PodRef(namespace=pod.namespace, name=pod.name, uid=pod.uid, ip=pod.pod_ip)
 
 
 def _parse_hexadecimal(text: str) -> int:

@@ -15,10 +15,11 @@ from typing import Any, Final
 
 import msgspec
 
+from pykruise.agent.containers import PodRef, list_containers_of
 from pykruise.agent.cri.client import CriClient
 from pykruise.agent.cri.errors import CriError
 from pykruise.agent.cri.runtimes import Runtimes
-from pykruise.agent.cri.values import CONTAINER_NAME, POD_UID, CriContainer
+from pykruise.agent.cri.values import CONTAINER_NAME, CriContainer
 from pykruise.agent.probe_handlers import run_probe
 from pykruise.agent.rules.probe_checks import (
     NODE_POD_PROBES,
@@ -228,7 +229,7 @@ class Prober:
         now: Instant,
     ) -> SeenProbe | None:
         """Return the container and, if the probe is due, the probe's result; None if there is no such container."""
-        container, client = await self._find_container(pod["uid"], probe["containerName"])
+        container, client = await self._find_container(pod, probe["containerName"])
         if container is None:
             return None
         is_running = container.is_running
@@ -243,14 +244,17 @@ class Prober:
         result = await run_probe(rules, client, container.id, str(pod.get("IP") or ""))
         return seen if result is None else msgspec.structs.replace(seen, outcome=result[0], message=result[1])
 
-    async def _find_container(self, uid: str, name: str) -> tuple[CriContainer | None, CriClient]:
+    async def _find_container(
+        self, pod: Mapping[str, Any], name: str
+    ) -> tuple[CriContainer | None, CriClient]:
         """Return the pod's newest container with this name, and the client of its runtime."""
         client = self._runtimes.first.client
+        ref = PodRef(namespace=str(pod.get("namespace", "")), name=str(pod.get("name", "")), uid=pod["uid"])
         for runtime in self._runtimes.all:
             try:
-                containers = await runtime.client.list_containers(labels={POD_UID: uid, CONTAINER_NAME: name})
+                containers = await list_containers_of(runtime.client, ref, labels={CONTAINER_NAME: name})
             except CriError as error:  # an unreachable runtime says nothing about the container
-                _log.debug("the containers of the pod with uid %s cannot be listed: %s", uid, error)
+                _log.debug("the containers of the pod with uid %s cannot be listed: %s", ref.uid, error)
                 continue
             if containers:
                 return containers[0], runtime.client

@@ -164,7 +164,7 @@ class Recreator:
         return runtime, "" if runtime else f"this node has no container runtime {names[0]!r}; it has {known}"
 
     async def _carry_out(self, request: RecreateRequest, runtime: Runtime) -> float | None:
-        containers = await list_newest_containers(runtime.client, request.pod_uid)
+        containers = await list_newest_containers(runtime.client, _ref_of(request))
         on_node = {
             name: await self._on_node(runtime, container)
             for name, container in containers.items()
@@ -211,7 +211,6 @@ class Recreator:
             ports=target.get("ports") or (),
             because=f"ContainerRecreateRequest {request.name}",
         )
-        pod = PodRef(namespace=request.namespace, name=request.pod.name, uid=request.pod_uid)
         _log.info(
             "stopping container %s of pod %s for ContainerRecreateRequest %s",
             container.name,
@@ -219,7 +218,7 @@ class Recreator:
             request.name,
         )
         try:
-            await stop(runtime.client, container, pod, how, recorder=self._recorder)
+            await stop(runtime.client, container, _ref_of(request), how, recorder=self._recorder)
         except RuntimeGoneError:
             raise
         except CriError as error:
@@ -236,6 +235,10 @@ class Recreator:
         key = Key(request.namespace, request.name)
         body = {"metadata": {"uid": request.uid}, "status": fit_status(dict(status))}
         await self._writer.patch_status(REQUESTS, key, body, uid=request.uid)
+
+
+def _ref_of(request: RecreateRequest) -> PodRef:
+    return PodRef(namespace=request.namespace, name=request.pod.name, uid=request.pod_uid)
 
 
 def _list_container_names(request: RecreateRequest) -> set[str]:

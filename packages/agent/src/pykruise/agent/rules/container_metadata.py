@@ -46,6 +46,8 @@ class NodePod(msgspec.Struct, frozen=True, kw_only=True):
     resource_version: int
     created_at: Instant = 0.0
     is_deleting: bool = False
+    is_ended: bool = False
+    """Whether the phase is Succeeded or Failed."""
     is_ours: bool = False
     """Whether the pod belongs to a workload of OpenKruise, or has sidecars."""
     is_updating: bool = False
@@ -113,6 +115,7 @@ class _ContainerStatus(msgspec.Struct, frozen=True):
 
 
 class _Status(msgspec.Struct, frozen=True, rename="camel"):
+    phase: str = ""
     pod_ip: str = msgspec.field(name="podIP", default="")
     conditions: tuple[_Condition, ...] | None = None
     container_statuses: tuple[_ContainerStatus, ...] | None = None
@@ -146,6 +149,7 @@ def project_pod(raw: bytes | msgspec.Raw) -> NodePod:
         resource_version=int(meta.resource_version),
         created_at=parse_time(meta.creation_timestamp) if meta.creation_timestamp else 0.0,
         is_deleting=meta.deletion_timestamp is not None,
+        is_ended=pod.status.phase in ("Succeeded", "Failed"),
         pod_ip=pod.status.pod_ip,
         **known,
     )
