@@ -206,7 +206,7 @@ async def test_pods_from_before_the_agents_start_are_reported_only_after_a_chang
         assert await until_reported(stage)
 
 
-async def test_the_removed_containers_of_an_ended_pod_are_not_looked_for_again_and_again() -> None:
+async def test_the_removed_containers_of_an_ended_pod_are_not_looked_for_repeatedly() -> None:
     async with agent_stage() as stage:
         pod = await stage.run_pod("job-1", "app", "side")
         stage.runtime.restarts_in_s = None

@@ -17,15 +17,15 @@ class ClockSteps:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._offset_s = self._measure_offset_s()
+        self._offset_s = self._compute_offset_s()
 
     def read_step_s(self) -> float:
         """Return the seconds by which the clock was set forward (negative: back); 0 for less than a second."""
-        step_s = self._measure_offset_s() - self._offset_s
+        step_s = self._compute_offset_s() - self._offset_s
         if abs(step_s) < _LEAST_S:
             return 0.0
         self._offset_s += step_s
         return step_s
 
-    def _measure_offset_s(self) -> float:
+    def _compute_offset_s(self) -> float:
         return self._clock() - asyncio.get_running_loop().time()
