@@ -1262,7 +1262,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         r"set (?P<path>spec[.\w]+) to (?P<value>false), then recreate the pods one at a time.*",
         (resume_and_replace,),
     ),
-    (r"delete (such pods|pods of the subset) one at a time.*", (replace_one_at_a_time,)),
+    (r"delete (these pods|pods of the subset) one at a time.*", (replace_one_at_a_time,)),
     (r"if this lasts, check that the manager runs.*", (start_a_manager,)),
     (r"set maxUnavailable or maxSurge to 100%, and partition to 0", (allow_the_whole_group,)),
     (r"widen rollingUpdate.selector to continue", (widen_the_selector,)),
@@ -1401,7 +1401,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"bring the nodes back, or delete them, or let the update ignore them \(annotation .*", ()),
     (r"create \w+ \S+", (create_the_target,)),
     (
-        r"create \w+ \S+ again with another target, since spec.targetRef cannot be changed",
+        r"create \w+ \S+ again with another target, because spec.targetRef cannot be changed",
         (replace_with_another_target,),
     ),
     (
@@ -1490,7 +1490,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (have_such_pods,),
     ),
     (r"label the pods so that spec.selector matches them", (have_such_pods,)),
-    (r"replace the budget by another, since \S+ cannot be changed", (replace_it,)),
+    (r"replace the budget by another, because \S+ cannot be changed", (replace_it,)),
     (r"label namespaces so that spec.targets selects them, or change spec.targets", (label_for_targets,)),
     (r"label the node, or change the keys of spec.requiredPersistentTopology", (label_the_nodes,)),
     (r"make room on nodes? [^;]*", (make_room,)),
@@ -1550,7 +1550,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         r""" '\[\{"op":"remove","path":"/spec/schedulingGates"\}\]'\)""",
         (remove_the_gates,),
     ),
-    (r"change the schedulingGates of spec.template, if it sets any", (set_no_gates,)),
+    (r"change the schedulingGates of spec.template, if the template sets any", (set_no_gates,)),
     (r"create what is missing", ()),
     (
         r"delete these pods \(kubectl delete pod -n \S+ [^()]+\): their nodes then run the new template",

@@ -488,7 +488,7 @@ POD_STATES: Final = (
     Situation(
         stage=its_node_is_cordoned,
         cause=Code.UNSCHEDULABLE,
-        says="because PersistentPodState web recorded that it ran on node",
+        says="because PersistentPodState web recorded that the pod ran on node",
         ways=2,
         known_by="plan",
     ),

@@ -550,7 +550,7 @@ CRON_JOBS: Final = (
         stage=no_manager_is_there_at_the_time_of_a_run,
         cause=Code.RUN_MISSED,
         phase=Phase.HEALTHY,
-        says="because no manager was active, because the API server rejected it, or because a run",
+        says="possible causes: no manager was active, the API server rejected the run, or an earlier run",
         known_by="plan",
     ),
     Situation(stage=its_runs_succeed, cause=Code.NEXT_TICK, phase=Phase.HEALTHY),

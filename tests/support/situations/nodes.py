@@ -168,7 +168,7 @@ PULL_JOBS: Final = (
         stage=its_selector_matches_a_virtual_node,
         cause=Code.NOTHING_SELECTED,
         phase=Phase.FAILED,
-        says="node node-3 has the label type=virtual-kubelet: such nodes run no agent",
+        says="node node-3 has the label type=virtual-kubelet: nodes with this label run no agent",
         ways=2,
     ),
     Situation(
@@ -189,7 +189,7 @@ PULL_JOBS: Final = (
         stage=its_only_node_is_virtual,
         cause=Code.NOTHING_SELECTED,
         phase=Phase.FAILED,
-        says="node node-3 has the label type=virtual-kubelet: such nodes run no agent",
+        says="node node-3 has the label type=virtual-kubelet: nodes with this label run no agent",
         ways=2,
     ),
     Situation(

@@ -199,7 +199,7 @@ def add_confirmation(live: Mapping[str, Any]) -> Document | None:
 
 
 def covers(entry: Mapping[str, Any], rule: ReviewRule) -> bool:
-    """Whether the entry sends all writes that the rule reviews to one of its paths. Its name may be another one."""
+    """Whether the entry sends all writes that the rule reviews to a path of the rule. Their names may differ."""
     if _find_path(entry) not in rule.paths:
         return False
     written = [

@@ -221,9 +221,9 @@ async def _with_refusals(
 
 
 def _name_containers(explanation: Explanation, document: Document, kind: Kind) -> Explanation:
-    """Return the explanation of a kind without a pod template. If a policy rejects its writes to pods, the remedy names
-    the field with the containers, the template of the pods, or both: the policy also rejects a write because of
-    containers that the pods already have.
+    """Return the explanation of a kind without a pod template. If a policy rejects the object's writes to pods, the
+    remedy names the field with the object's containers, the template of the pods, or both. The policy rejects a write
+    because of containers that the object adds, and also because of containers that the pods already have.
     """
     path = insight_of(kind).containers
     if not path or path[:-1] == _POD_SPEC:

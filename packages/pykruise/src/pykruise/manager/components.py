@@ -3,8 +3,8 @@
 Manager ──run()──▶ Component ──list_problems()──▶ readiness, doctor, logs
         ──stop()─▶
 
-Components run in every replica, whether it leads or not. The controllers wait until no component has a problem, since
-they must not act on objects without defaults.
+Components run in every replica, whether it leads or not. The controllers wait until no component has a problem,
+because they must not act on objects without defaults.
 """
 
 from collections.abc import Sequence

@@ -87,7 +87,7 @@ _OWN: Sequence[Flag] = (
     make_text_flag(
         "pprof-addr", ":8090", "Address of thread dumps and memory statistics.", read=read_address
     ),
-    switch("enable-pprof", "true", "Serve --pprof-addr."),
+    switch("enable-pprof", "true", "Serve thread dumps and memory statistics at --pprof-addr."),
     switch("enable-leader-election", "true", "Only the holder of the Lease runs controllers."),
     make_text_flag(
         "leader-election-namespace",
@@ -117,14 +117,19 @@ _OWN: Sequence[Flag] = (
     make_text_flag(
         "shards", "1", "Number of managers that share the objects to reconcile.", read=read_whole(1, SLOTS)
     ),
-    make_text_flag("shard-by", "object", "Unit of sharing: object or namespace.", read=read_one_of(*KEYINGS)),
+    make_text_flag(
+        "shard-by",
+        "object",
+        "What managers share: single objects (object), or whole namespaces (namespace).",
+        read=read_one_of(*KEYINGS),
+    ),
     make_text_flag(
         "sync-period", "", "Interval at which all objects are reconciled again (default: 10h; 0: never)."
     ),
     make_text_flag(
         "controller-cache-sync-timeout",
         "2m",
-        "Time after which a cache that is not filled is logged as an error.",
+        "A cache that is not filled after this time is logged as an error.",
         read=read_duration,
     ),
     make_text_flag(

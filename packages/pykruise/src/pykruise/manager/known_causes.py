@@ -36,8 +36,8 @@ class KnownCauses:
         """Functions that say whether this manager reconciles an object, filled on demand."""
 
     def list_codes(self, kind: Kind, key: Key) -> Iterator[str]:
-        """Yield the codes of an object, and then those of its pods and nodes. Another manager knows the codes of the
-        objects that it reconciles: those of an earlier time are not yielded.
+        """Yield the codes of an object, and then those of its pods and nodes. Yield nothing for an object that another
+        manager reconciles: this manager may have codes of an earlier time, which are not valid any more.
         """
         if not self._is_reconciled(kind, key):
             return

@@ -304,5 +304,5 @@ def _at_script(path: str) -> str:
 
 
 def format_path_table(path: str) -> str:
-    """Return a dotted path as a table of names, since scripts cannot split strings."""
+    """Return a dotted path as a table of names, because scripts cannot split strings."""
     return "{" + ", ".join(f'"{name}"' for name in path.split(".")) + "}"

@@ -50,7 +50,7 @@ class StatsCollector(Collector):
         self._host = host
 
     def describe(self) -> Iterable[Metric]:
-        """Return nothing in advance, since there is no event loop yet."""
+        """Return nothing in advance, because there is no event loop yet."""
         return ()
 
     def collect(self) -> Iterator[Metric]:

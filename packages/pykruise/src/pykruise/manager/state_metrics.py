@@ -47,7 +47,7 @@ class StateCollector(Collector):
         self._namespaces = frozenset(namespaces)
 
     def describe(self) -> Iterable[Metric]:
-        """Return no metrics in advance, since there may be no caches yet."""
+        """Return no metrics in advance, because there may be no caches yet."""
         return ()
 
     def collect(self) -> Iterator[Metric]:

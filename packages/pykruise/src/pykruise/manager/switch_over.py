@@ -435,7 +435,7 @@ async def _check_webhooks(live: Live, settings: ManagerSettings, namespace: str)
                     what = f"{name}: {webhook.get('name')} ({path}) is not served by pykruise; the manager removes it"
                     findings.append(make_warning("webhooks", what, "docs/webhooks.md lists what is reviewed"))
                 elif name not in own_names and _is_about_kinds(webhook):
-                    what = f"{name}: {webhook.get('name')} belongs to another program and also reviews these kinds"
+                    what = f"{name}: {webhook.get('name')} of another program also reviews OpenKruise's kinds"
                     findings.append(
                         make_warning(
                             "webhooks",

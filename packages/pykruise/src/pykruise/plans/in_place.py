@@ -50,7 +50,7 @@ BEGUN_AT_ONCE: Final = 32
 further pods are taken out of service. So a pod is not out of service for longer than its containers need.
 """
 
-_FEWEST: Final = 10  # with fewer, an API server is not busy; with more, pods are out of service longer
+_FEWEST: Final = 10  # fewer updates leave an API server idle; more keep pods out of service longer
 _PODS_PER_PLACE: Final = 64
 
 

@@ -150,7 +150,7 @@ class AtWork(msgspec.Struct, frozen=True, kw_only=True):
     container: str = ""
     """Container of the pod that has not ended; empty for a node, or if no container runs yet."""
     since: str = ""
-    """Time at which the work began; empty if the status of the container contains it."""
+    """Time at which the work began; empty for a pod, because the status of its container has the time."""
     remedy: str = ""
     """Action for work that never ends; empty if only waiting helps."""
 

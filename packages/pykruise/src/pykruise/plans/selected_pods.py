@@ -2,7 +2,7 @@
 
 selector ──▶ the required label that the fewest pods have ──▶ pods with this label ──▶ select_pods(): matching pods
 
-Pure. So the time depends on the number of pods with this label, and not on the number of pods in the namespace.
+Pure. The time depends on the number of pods with this label, and not on the number of pods in the namespace.
 """
 
 from collections.abc import Iterable, Iterator

@@ -73,7 +73,7 @@ def drop_creation(remedy: str) -> str:
 
 def replace_target(kind: str, name: str, *, of: str) -> str:
     """Instruction for an object whose spec.targetRef names a workload that does not exist. `of`: the object."""
-    return f"create {kind} {name}; or create {of} again with another target, since spec.targetRef cannot be changed"
+    return f"create {kind} {name}; or create {of} again with another target, because spec.targetRef cannot be changed"
 
 
 def correct_template_of(pod: str, own: Correction, *, has_workload: bool) -> Correction:

@@ -12,7 +12,7 @@ from pykruise.kinds.ephemeraljob.types import EphemeralJobStatus
         (False, "no pod matches the selector"),
         (
             True,
-            "every pod that the selector matches already has a container with a name of the job's containers",
+            "every pod that the selector matches already has a container with the name of a container of the job",
         ),
     ],
 )

@@ -176,7 +176,7 @@ def plan(
 @click.option(
     "--outage",
     multiple=True,
-    help="Let the nodes of a subset fail: zone-a@60s lasts until the end, zone-a@60s..5m until 5m.",
+    help="Let the nodes of a subset fail: from 60s until the end (zone-a@60s), or until 5m (zone-a@60s..5m).",
 )
 @options.kubernetes
 @click.option(

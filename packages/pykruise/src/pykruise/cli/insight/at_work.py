@@ -2,7 +2,7 @@
 
 waits of a job, Sight ──▶ name_those_at_work() ──▶ the waits with these names
 
-Pure. Conditions contain no such names, because the status would then be written for each pod.
+Pure. Conditions do not contain these names: otherwise the status would be written for each pod.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

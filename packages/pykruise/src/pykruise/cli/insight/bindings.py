@@ -138,7 +138,7 @@ async def _with_binding(
     owner, binding = known
     labels = ", ".join(f"{key}={value}" for key, value in sorted(binding.labels.items()))
     bound_by = (
-        f"must run on a node with {labels}, because {owner} recorded that it ran on node {binding.node}"
+        f"must run on a node with {labels}, because {owner} recorded that the pod ran on node {binding.node}"
     )
     key = keys.get(wait.pods[0])
     pod = None if key is None else await read_optional(client, PODS, key)

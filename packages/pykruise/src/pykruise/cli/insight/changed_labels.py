@@ -144,11 +144,11 @@ async def _make_wait(client: Client, change: _Change, namespace: str) -> Wait | 
             only_left.append(selector)
     if not left:
         return None
-    have = format_count(left, "pod of it has no owner", "pods of it have no owner")
+    have = format_count(left, "pod has left it and has no owner", "pods have left it and have no owner")
     words = (
         f"{change.labels.where} of {change.setter} sets {set_labels}, and removes {', '.join(keys)} in other states of"
         f" the probe, but spec.selector of {change.workload} does not match these pods: they leave their workload,"
-        f" which creates others; {have} now"
+        f" which creates other pods; {have} now"
     )
     remedy = f"use labels that no selector of a workload needs in {change.labels.where} of {change.setter}"
     if only_left:

@@ -1,6 +1,6 @@
 """Remedies of an object that another object has created: the user corrects the creator.
 
-a document ──▶ find_creation() ──▶ InsightChild: the correction as the creator's explanation has it
+a document ──▶ find_creation() ──▶ InsightChild, with the correction that the creator's explanation names
 an Explanation ──▶ redirect_remedies() ──▶ the remedies with the creator
 
 This module only reads. A workload creates jobs that pull the images of its template. An AdvancedCronJob and an

@@ -118,7 +118,7 @@ def _explain_match(node: NodeView, *, is_over: bool) -> tuple[str, str]:
             f"{words}, and gets its NodeImage a while after it became ready",
             "wait until it has its NodeImage",
         )
-    words = f"node {name} matches it, but is not ready, and gets its NodeImage a while after it became ready"
+    words = f"node {name} matches it, but is not ready, and gets its NodeImage a while after it becomes ready"
     remedy = f"find out why {name} is not ready (kubectl describe node {name})"
     if not is_over:
         return words, remedy
@@ -134,7 +134,7 @@ def _explain_virtual(name: str, choice: str, *, is_over: bool) -> tuple[str, str
     choose = f"create the job again with {choice}" if is_over else f"choose {choice}"
     then = ", then create the job again" if is_over else ""
     return (
-        f"node {name} has the label {key}={value}: such nodes run no agent that pulls images",
+        f"node {name} has the label {key}={value}: nodes with this label run no agent that pulls images",
         f"{choose}; or if {name} has a real kubelet, remove the label (kubectl label node {name} {key}-){then}",
     )
 

@@ -82,5 +82,5 @@ def _with_namesake(wait: Wait, resource: Resource, name: str, owner: str) -> Wai
     return msgspec.structs.replace(
         wait,
         words=f"{wait.words}; there is a {resource.kind} {name} of {resource.api_version}",
-        remedy=f"create {owner} again with {workload} as the target, since spec.targetRef cannot be changed",
+        remedy=f"create {owner} again with {workload} as the target, because spec.targetRef cannot be changed",
     )

@@ -86,7 +86,7 @@ async def find_gate_problems(
 
 
 def _find_gate(pod: PodView) -> str:
-    """Return the closed readiness gate that keeps a pod with ready containers out of service; empty: none does."""
+    """Return the closed readiness gate that keeps a pod with ready containers out of service; empty if no gate does."""
     gate, statuses = find_closed_gate(pod), pod.container_statuses
     is_starting = not statuses or any(not status.ready for status in statuses)
     return "" if is_starting or gate in RESERVED_TYPES else gate

@@ -325,7 +325,7 @@ def _find_waits(sight: BudgetSight, plan: Plan, computed: ComputedBudget | None)
         yield Wait(
             code=Code.NO_PODS,
             words="it matches no pod",
-            remedy=f"{label}; or replace the budget by another, since spec.selector cannot be changed",
+            remedy=f"{label}; or replace the budget by another, because spec.selector cannot be changed",
         )
     for name, reason in plan.skipped.items() if takeover is None else ():
         yield Wait(code=reason.code, words=reason.message, pods=(name,), remedy=remedy_of(reason))

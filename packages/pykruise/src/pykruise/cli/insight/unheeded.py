@@ -52,7 +52,7 @@ async def add_unheeded(
 
 
 async def _find_unheeded(client: Client, workload: Document) -> AsyncIterator[Wait]:
-    """Yield the annotations of the workload that request objects in vain."""
+    """Yield the annotations of the workload that request objects without effect."""
     key = Key(workload["metadata"]["namespace"], workload["metadata"]["name"])
     for kind in list_known_kinds():
         insight = insight_of(kind)
@@ -62,8 +62,8 @@ async def _find_unheeded(client: Client, workload: Document) -> AsyncIterator[Wa
 
 
 def _describe_unheeded(insight: Insight, workload: Document, namesake: Document | None) -> Iterator[Wait]:
-    """Yield the annotations of the workload that request an object of one kind in vain. `namesake`: object of this kind
-    with the workload's name.
+    """Yield the annotations of the workload that request an object of one kind without effect. `namesake`: object of
+    this kind with the workload's name.
     """
     words, remedy = ("", "") if insight.unheeded is None else insight.unheeded(workload, namesake)
     if words:

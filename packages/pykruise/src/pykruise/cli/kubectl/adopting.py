@@ -235,8 +235,8 @@ async def _plan_move(session: Session, source: Resource, target: Resource) -> _M
         raise KubectlError(f"{source} {namespace}/{name} is being deleted")
     if document["spec"].get("reserveOrdinals"):
         raise KubectlError(
-            f"spec.reserveOrdinals of {source} {namespace}/{name}: {target} has no such field."
-            " It would create pods for the reserved ordinals, and delete others"
+            f"spec.reserveOrdinals of {source} {namespace}/{name}: {target} does not have this field,"
+            " so it would create pods for the reserved ordinals and delete other pods"
         )
     await refuse_existing(session, target, namespace, target_name, target)
     info = Info(resource=source, namespace=namespace, name=name, document=document)
@@ -275,7 +275,7 @@ def _plan_lines(move: _Move) -> Iterator[str]:
         yield f"not carried over: {path}, which {move.target} does not have"
     for name in move.scalers:
         yield f"afterwards: let HorizontalPodAutoscaler/{name} scale {move.target.api_version} {move.target.kind}"
-    yield f"before: stop the tool that applies {move.old} (GitOps, Helm), or the tool creates it again"
+    yield f"before: stop the tool that applies {move.old} (GitOps, Helm); otherwise the tool creates it again"
     yield f"to undo this: {move.way_back}"
 
 

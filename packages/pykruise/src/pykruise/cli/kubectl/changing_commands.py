@@ -346,7 +346,7 @@ _PULLS: Final = (
     KubectlFlag(name="image", type="list", help="The image; repeat the flag for several images."),
     KubectlFlag(name="nodes", type="words", help="Names of the nodes."),
     text("node-selector", "Labels of the nodes: KEY=VALUE,…"),
-    text("pod-selector", "Labels of pods on the nodes: KEY=VALUE,…"),
+    text("pod-selector", "Labels of pods, whose nodes pull: KEY=VALUE,…"),
     text("parallelism", "Number or percentage of nodes that pull at the same time."),
     KubectlFlag(name="secret", type="words", help="Pull secrets."),
     switch("never", "Never complete the job, so that new nodes pull, too."),
@@ -511,7 +511,7 @@ MIGRATE: Final = Command(
         switch("copy", "With --create: copy the Deployment's replicas; otherwise the CloneSet has none."),
         switch("plan", "Print the plan, and change nothing."),
         number("replicas", "Number of pods to move; -1 moves all pods.", "-1"),
-        number("max-surge", "Number of additional pods during the migration.", "1"),
+        number("max-surge", "Maximum number of additional pods during the migration.", "1"),
         number(
             "timeout-seconds",
             "Time limit in seconds; 0 or -1 means no limit for a CloneSet, and 60 seconds for other kinds.",

@@ -55,7 +55,7 @@ GLOBAL: Final = (
     text("as-uid", "UID to impersonate."),
     KubectlFlag(
         name="as-user-extra",
-        help="Extra of the user to impersonate: KEY=VALUE, may be repeated.",
+        help="Extra field of the user to impersonate: KEY=VALUE, may be repeated.",
         type="list",
     ),
     text("cache-dir", "Not used: nothing is cached."),
@@ -77,7 +77,7 @@ GLOBAL: Final = (
         name="request-timeout", help="Time limit of a request; 0 means 30s.", type="seconds", default="0"
     ),
     text("server", "Address of the API server.", "s"),
-    text("tls-server-name", "Name in the server's certificate."),
+    text("tls-server-name", "Name that the server's certificate must contain."),
     text("token", "Bearer token."),
     text("user", "User of the kubeconfig to use."),
     text("username", "Username for basic authentication."),

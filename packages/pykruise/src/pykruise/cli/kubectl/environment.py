@@ -64,7 +64,7 @@ def read_changes(arguments: Sequence[str]) -> EnvironmentChanges:
 
 
 def add_prefix(changes: EnvironmentChanges, prefix: str) -> EnvironmentChanges:
-    """Put the prefix before the names of all variables to set. Like kubectl, it is not put before names to remove."""
+    """Put the prefix before the names of all variables to set. As in kubectl, names to remove get no prefix."""
     variables = tuple({**variable, "name": prefix + variable["name"]} for variable in changes.variables)
     return msgspec.structs.replace(changes, variables=variables)
 

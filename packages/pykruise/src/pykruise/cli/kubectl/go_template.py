@@ -14,7 +14,7 @@ def render(template: str, document: Any, *, allow_missing: bool = True) -> str:
         from gotpl import Template
     except ImportError as error:
         raise KubectlError(
-            "-o go-template needs the package gotpl (pip install gotpl); -o jsonpath works without"
+            "-o go-template needs the package gotpl (pip install gotpl); -o jsonpath works without it"
         ) from error
     try:
         return str(Template(template, missing_key="default" if allow_missing else "error").render(document))

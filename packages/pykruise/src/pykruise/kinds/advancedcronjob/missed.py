@@ -95,8 +95,8 @@ def explain_late_run(tick: Instant, *, deadline_s: int) -> Reason:
     return Reason(
         Code.RUN_MISSED,
         f"the run of {format_time(tick)} was missed: it could not start within {deadline_s} s"
-        " (spec.startingDeadlineSeconds), because no manager was active, because the API server rejected it, or because"
-        " a run was active that no longer exists",
+        " (spec.startingDeadlineSeconds); possible causes: no manager was active, the API server rejected the run, or"
+        " an earlier run, which no longer exists, was still active",
         "if the events of the AdvancedCronJob show a rejected run, correct its cause; or raise"
         " spec.startingDeadlineSeconds above the longest time without a manager",
     )

@@ -4,8 +4,9 @@ old view + new view + lifecycle ──▶ is_relevant() ──▶ enqueue the ow
 change ──▶ follow_overlaps() ──▶ CloneSets whose selector now matches pods of one more or one fewer owner
 
 Pure, except for what `around` reads and stores. Every change of a pod enqueues the CloneSet that controls the pod. If
-the gate CloneSetEventHandlerOptimization is on, some changes enqueue nothing, but only those that change no decision:
-this module compares everything that a plan reads from a pod, except fields that are used only in messages.
+the gate CloneSetEventHandlerOptimization is on, a change that affects no decision enqueues nothing. To find out whether
+a change affects a decision, this module compares everything that a plan reads from a pod, except fields that are used
+only in messages.
 """
 
 from collections.abc import Collection, Iterator

@@ -62,8 +62,8 @@ def _explain_stopping(request: RequestView, container: str, state: RecreateState
         f"container {container} is being stopped: its process, and its preStop hook if it has one, have up to"
         f" {grace_s} s, until about {format_time(began + grace_s)} (spec.strategy.terminationGracePeriodSeconds)",
         "wait until it has stopped; for later requests, set a lower spec.strategy.terminationGracePeriodSeconds"
-        " (its default is that of the pod), or shorten the preStop hook; if that is too long and a workload replaces"
-        f" the pod, delete the pod ({delete})",
+        " (its default is that of the pod), or shorten the preStop hook; to wait less now, delete the pod if a"
+        f" workload replaces it ({delete})",
     )
 
 

@@ -126,7 +126,9 @@ def _select_targets(
 
 
 def _list_free(job: EphemeralJobView, pods: Sequence[PodView]) -> Sequence[PodView]:
-    """Return the pods to which no other job or person has added an ephemeral container with one of the job's names."""
+    """Return the pods to which no other job or person has added an ephemeral container with the name of one of
+    the job's containers.
+    """
     names = job.names
     return [
         pod
@@ -153,7 +155,9 @@ _LEFT_OUT: Final = "it gets no container of the job, because it has"
 
 
 def _explain_taken(code: Code, job: EphemeralJobView, pods: Sequence[PodView], who: str) -> Reason:
-    """Return the reason of pods that have a container with a name of the job. `who`: the message up to its object."""
+    """Return the reason of pods that have an ephemeral container with the name of one of the job's containers. `who`:
+    subject and verb of the message.
+    """
     taken = {
         ephemeral.name
         for pod in pods[:LOOKED_AT]
@@ -321,7 +325,7 @@ _MORE_AT_ONCE: Final = "create the job again with a higher spec.parallelism or s
 _UNSERVED: Final = Reason(
     Code.PARALLELISM,
     "it got no container before the deadline",
-    f"{_MORE_AT_ONCE}: pods that already have a container of the job's name are left out",
+    f"{_MORE_AT_ONCE}: pods that already have a container with the name of a container of the job are left out",
 )
 """Reason of a pod to which no container was added before the deadline."""
 

@@ -74,7 +74,7 @@ def status_of(
         )
     if has_containers and not tally.match:
         message = (
-            "every pod that the selector matches already has a container with a name of the job's containers"
+            "every pod that the selector matches already has a container with the name of a container of the job"
             if is_taken
             else "no pod matches the selector"
         )

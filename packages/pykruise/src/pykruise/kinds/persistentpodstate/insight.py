@@ -101,7 +101,10 @@ def _find_obstacle(workload: Document, state: Document) -> tuple[str, str]:
     )
     removal = f"remove the annotation (kubectl annotate -n {namespace} {kind.lower()}s.{group} {name} {AUTO_GENERATE}-)"
     if owner is not None:
-        return words, f"{removal}: {owner.kind} {owner.name} of {owner.api_version} has it too"
+        return (
+            words,
+            f"{removal}: the PersistentPodState belongs to {owner.kind} {owner.name} of {owner.api_version}",
+        )
     delete = (
         f"delete PersistentPodState {name} (kubectl delete -n {namespace} persistentpodstate {name}); the manager then"
         " generates it from the workload"

@@ -252,8 +252,9 @@ class BudgetGuard:
 
 
 async def _find_budget(pod: Document, named: Key, reader: BudgetReader) -> BudgetView | None:
-    """The budget that decides about the pod: the budget that the pod names; after the deletion of that budget, the next
-    budget that covers the pod, to which the controller has not assigned the pod yet. None: no budget covers the pod.
+    """The budget that decides about the pod: the budget that the pod names. If this budget was deleted, and the
+    controller has not assigned the pod to another budget yet: the next budget that covers the pod. None: no budget
+    covers the pod.
     """
     # The budget is read if the cache lacks it. Otherwise the operation would be allowed only because the cache is late.
     budget = await reader.find_newest(named) or await reader.read_fresh(named)

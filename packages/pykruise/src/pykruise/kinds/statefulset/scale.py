@@ -4,9 +4,9 @@ StatefulSetWorkingSet ──▶ plan_scale() ──▶ Scale: the phase, and whe
 
 Pure. OrderedReady takes one step at a time: it creates pods from the lowest ordinal up, then deletes surplus pods from
 the highest ordinal down. It updates pods only when no such step remains. Before that, it may update or delete only the
-pod for which the next step waits: if this has begun, if the pod is specified for deletion, or if the option
-replace-never-ready-after-seconds replaces the pod. Parallel does everything at the same time, within scaleStrategy's
-limit.
+pod for which the next step waits: if the update or deletion has begun, if the pod is specified for deletion, or if the
+option replace-never-ready-after-seconds replaces the pod. Parallel does everything at the same time, within
+scaleStrategy's limit.
 """
 
 import math

@@ -49,8 +49,8 @@ def compute_wanted_costs(snapshot: SpreadSnapshot, groups: Grouped) -> dict[str,
 
 def _sort_for_deletion(pods: Sequence[PodView], lower: int) -> list[PodView]:
     """Sort pods so that the least valuable pods are first: pods without a node, pending pods, pods that are not ready.
-    Among the others, pods that already have the lower cost are first, so that the cost does not move to another pod
-    after every restart; then pods that have been ready for the shortest time, have restarted, or are new.
+    Among the others, pods that already have the lower cost are first. Otherwise the cost would move to another pod
+    after every restart. After them come pods that have been ready for the shortest time, have restarted, or are new.
     """
 
     def place(pod: PodView) -> tuple[Any, ...]:

@@ -107,7 +107,7 @@ def group_pods(snapshot: SpreadSnapshot) -> Grouped:
         else:
             subsets.setdefault(NOWHERE, []).append(pod)
             message = f"its subset {noted} no longer exists"
-            remedy = f"{_find_remedy(spread)}; or delete such pods {ONE_AT_A_TIME}, so that new pods are"
+            remedy = f"{_find_remedy(spread)}; or delete these pods {ONE_AT_A_TIME}, so that new pods are"
             unassigned[pod.name] = Reason(Code.NO_SUBSET, message, f"{remedy} assigned to subsets")
     # Pods with the annotation are counted first, because they always stay in their subsets.
     free = {version: _count_free(version, snapshot, subsets) for version, subsets in versions.items()}

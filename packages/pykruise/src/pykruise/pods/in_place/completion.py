@@ -36,7 +36,7 @@ from pykruise.pods.view.containers import ContainerFacts, ContainerStatusFacts
 SECOND_TAG_PATIENCE_S: Final = 10.0
 """Seconds after which weak evidence suffices, if the container is ready. There are two kinds of weak evidence:
 
-- The container id is another one, but the status shows the old image under an old name: the new container runs a second
+- The container id has changed, but the status shows the old image under an old name: the new container runs a second
   tag of the image, or the container crashed and restarted before the kubelet saw the change.
 - The container shows another image with an unknown name, and the record has no container id, for example because an
   earlier change was still in progress.

@@ -349,7 +349,7 @@ def _explain_scheduling_gates(pod: PodView, correction: Correction) -> Reason:
         f"{gates} hold{'s' if is_one else ''} it",
         f"the controller that handles {names} must remove {'it' if is_one else 'them'}; or remove"
         f" {'it' if is_one else 'them'} from each pod ({command}); or"
-        f" {correction.change('schedulingGates')}, if it sets any",
+        f" {correction.change('schedulingGates')}, if the template sets any",
     )
 
 

@@ -47,7 +47,7 @@ class ClaimView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     controller_uid: str = ""
     is_deleting: bool = False
     finalizers: tuple[str, ...] = ()
-    """Finalizers of other programs; Kubernetes removes its own one when no pod uses the claim."""
+    """Finalizers, without that of Kubernetes, which Kubernetes removes when no pod uses the claim."""
     phase: str = ""
     """`Pending`, `Bound` or `Lost`."""
     leaves_with: str = ""

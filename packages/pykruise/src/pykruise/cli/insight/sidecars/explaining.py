@@ -159,7 +159,7 @@ def _waits_of_injection(sight: SidecarSight) -> Iterator[Wait]:
 _WARNINGS: Final = {
     "FailedInjection": (
         Code.INJECTION_FAILS,
-        "correct what the message names: until then the webhook rejects such pods",
+        "correct what the message names: until then the webhook rejects new pods",
     ),
     "FailedUpgradeSidecar": (Code.WRITE_FAILED, "find out what rejects the write; the manager retries"),
     "ResetContainerFailed": (Code.WRITE_FAILED, "find out what rejects the write; the manager retries"),

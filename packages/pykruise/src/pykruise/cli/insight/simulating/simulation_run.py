@@ -185,7 +185,7 @@ class _Stage:
         )
 
     def _find_namespace(self, document: Document, resource: Resource) -> str:
-        """Return the namespace of the simulation; for a ConfigMap or Secret its own one, such as the manager's."""
+        """Return the namespace of the simulation; for a ConfigMap or Secret, the namespace of the document."""
         if not resource.namespaced:
             return ""
         own = document["metadata"].get("namespace") if is_config(document) else None

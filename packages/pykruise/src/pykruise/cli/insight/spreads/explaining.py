@@ -3,7 +3,7 @@ to another subset.
 
 SpreadSight + Plan ──▶ explain_spread() ──▶ Explanation
 
-Pure. Numbers and times come from the functions with which the manager writes its status and makes its plan. The pod
+Pure. Numbers and times come from the functions with which the manager computes the status and the plan. The pod
 itself shows why it cannot be scheduled.
 """
 
