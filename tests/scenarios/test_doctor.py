@@ -26,13 +26,15 @@ from pykruise.kube.client.client import Client
 from pykruise.kube.client.retries import RetryPolicy
 from pykruise.kube.client.transport import Response
 from pykruise.kube.clock import format_micro_time
-from pykruise.kube.documents import Document, decode
+from pykruise.kube.documents import Document, decode, deep_copy
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
+    DAEMON_SETS,
     DEPLOYMENTS,
     LEASES,
     NAMESPACES,
+    POD_DISRUPTION_BUDGETS,
     PODS,
     SECRETS,
     SERVICE_ACCOUNTS,
@@ -46,6 +48,7 @@ from pykruise.manager.doctor.live import Live
 from pykruise.manager.doctor.webhooks import ENDPOINT_SLICES
 from pykruise.manager.install import Installation, build_manifests
 from pykruise.manager.roles import build_roles
+from support.external_certificates import provide_certificates
 from support.faults import Answer, FaultyTransport, Refuse, Request, requests
 from support.rbac import Authorizer
 from support.sandbox import Place, owned_by, pod, small_cluster
@@ -335,6 +338,20 @@ async def no_secret(patient: Patient) -> None:
     await patient.remove(SECRETS, "kruise-webhook-certs")
 
 
+async def no_secret_of_another_program(patient: Patient) -> None:
+    await gates(patient, "EnableExternalCerts=true")
+    await no_secret(patient)
+
+
+async def pods_rejected(patient: Patient) -> None:
+    message = 'pods "x" is forbidden: unable to validate against any security context constraint'
+    condition = {"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": message}
+    result = decode(await patient.client.get(DEPLOYMENTS, SYSTEM, "kruise-controller-manager"))
+    result["status"] = {"conditions": [condition]}
+    answer = Answer(200, body=json.dumps(result).encode())
+    patient.faulty.on(requests("GET", path="/deployments/"), lambda _: answer)
+
+
 async def certificate_of_another_name(patient: Patient) -> None:
     other = renew_certificates(None, host="other.default.svc", now=patient.place.cluster.clock())
     await patient.change(SECRETS, "kruise-webhook-certs", {"data": secret_of(other)["data"]})
@@ -467,6 +484,7 @@ async def old_cluster(patient: Patient) -> None:
         ),
         (scaled_to_zero, "manager", "is scaled to 0", "--replicas=2"),
         (no_pod_ready, "manager", "no pod of Deployment", "logs deployment/kruise-controller-manager"),
+        (pods_rejected, "manager", "security context constraint", "describe replicasets"),
         (no_service, "service", "there is no Service", "pykruise install"),
         (service_selects_no_pod, "service", "has no ready pod", 'finding of the check "manager"'),
         (
@@ -478,6 +496,12 @@ async def old_cluster(patient: Patient) -> None:
         (no_secret, "certificate", "there is no Secret", "start a manager"),
         (certificate_of_another_name, "certificate", f"does not cover {HOST}", "delete secret"),
         (certificate_expired, "certificate", "expires at", "delete secret"),
+        (
+            no_secret_of_another_program,
+            "certificate",
+            "there is no Secret",
+            "the program that provides the certificates",
+        ),
         (another_authority, "webhooks", "trusts another CA", "restart the manager"),
         (no_configuration, "webhooks", f"{VALIDATING_NAME} does not exist", "pykruise install"),
         (no_bundle, "webhooks", "has no CA bundle", "start a manager"),
@@ -644,6 +668,50 @@ async def test_a_clock_that_is_off_is_a_warning(patient: Patient) -> None:
 async def test_a_missing_daemon_is_a_warning(patient: Patient) -> None:
     warnings = said(await patient.examine(), FindingLevel.WARNING)
     assert any("there is no DaemonSet kruise-daemon" in line for line in warnings)
+
+
+async def test_agents_that_still_run_although_their_gate_is_off_are_a_warning(patient: Patient) -> None:
+    await gates(patient, "KruiseDaemon=false")
+    [daemon] = [doc for doc in build_manifests(Installation()) if doc["kind"] == "DaemonSet"]
+    await patient.place.create(DAEMON_SETS, daemon, namespace=SYSTEM)
+    [line] = [
+        line for line in said(await patient.examine(), FindingLevel.WARNING) if "still runs agents" in line
+    ]
+    assert line.endswith("kubectl -n kruise-system delete daemonset kruise-daemon")
+
+
+@pytest.mark.parametrize(("replicas", "is_closed"), [(1, True), (2, False)])
+async def test_a_budget_that_keeps_the_only_manager_is_a_warning(
+    patient: Patient, replicas: int, is_closed: bool
+) -> None:
+    # given the budget of an installation with two replicas, and budgets of other pods
+    documents = [doc for doc in build_manifests(Installation()) if doc["kind"] == "PodDisruptionBudget"]
+    other = deep_copy(documents[0])
+    other["metadata"]["name"], other["spec"]["selector"] = "other", {"matchLabels": {"app": "other"}}
+    for document in (*documents, other):
+        await patient.place.create(POD_DISRUPTION_BUDGETS, document, namespace=SYSTEM)
+    # when
+    await patient.change(DEPLOYMENTS, "kruise-controller-manager", {"spec": {"replicas": replicas}})
+    await asyncio.sleep(60.0)
+    # then
+    lines = [finding.format_line() for finding in await patient.examine() if finding.check == "drains"]
+    assert ["never allows an eviction of a manager" in line for line in lines] == [is_closed]
+
+
+@pytest.mark.parametrize(("remaining", "warns"), [(0.5, False), (0.05, True)])
+async def test_the_certificate_of_another_program_is_late_only_at_the_end_of_its_lifetime(
+    patient: Patient, remaining: float, warns: bool
+) -> None:
+    # given a certificate that is valid for a day
+    await gates(patient, "EnableExternalCerts=true")
+    now = patient.place.cluster.clock()
+    pair = provide_certificates(HOST, start=now - (1 - remaining) * 86400, end=now + remaining * 86400)
+    await patient.change(SECRETS, "kruise-webhook-certs", {"data": secret_of(pair)["data"]})
+    # when
+    findings = [finding for finding in await patient.examine() if finding.check == "certificate"]
+    # then
+    assert [finding.level for finding in findings] == [FindingLevel.WARNING if warns else FindingLevel.OK]
+    assert not any("delete secret" in finding.fix for finding in findings)
 
 
 async def test_the_gates_decide_which_webhooks_must_be_registered(patient: Patient) -> None:

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from msgspec import structs
 
 from pykruise.admission.certificate_work import (
     authorities_of,
@@ -22,6 +23,7 @@ from pykruise.admission.certificates import DAY_S, RENEW_BEFORE_S, YEAR_S, Certi
 from pykruise.kube.clock import parse_time
 from pykruise.kube.values.x509 import make_alternative_names, make_certificate_builder, pem_of
 from support.certificates import Authority, key_pem
+from support.external_certificates import provide_certificates
 
 NOW = parse_time("2026-01-31T12:00:00Z")
 HOST = "kruise-webhook-service.kruise-system.svc"
@@ -191,6 +193,30 @@ def test_keys_and_certificates_that_do_not_match_are_rejected() -> None:
         authority=Authority().pem, authority_key=b"", key=FRESH.key, certificate=FRESH.certificate
     )
     assert problem(foreign) == "the CA did not sign the certificate"
+
+
+@pytest.mark.parametrize("intermediates", [0, 1, 3])
+def test_a_chain_of_authorities_is_followed_to_the_bundle(intermediates: int) -> None:
+    stored = provide_certificates(HOST, start=NOW, end=NOW + 400 * DAY_S, intermediates=intermediates)
+    assert problem(stored) == ""
+    # but not if one of them is missing, or if the bundle contains another root
+    pems = stored.certificate.split(b"-----BEGIN")
+    if intermediates:
+        cut = structs.replace(stored, certificate=b"-----BEGIN".join(pems[:-1]))
+        assert problem(cut) == "the CA did not sign the certificate"
+    other = provide_certificates(HOST, start=NOW, end=NOW + 400 * DAY_S)
+    foreign = structs.replace(stored, authority=other.authority)
+    assert problem(foreign) == "the CA did not sign the certificate"
+
+
+def test_every_type_of_key_that_servers_can_use_is_accepted() -> None:
+    key = ed25519.Ed25519PrivateKey.generate()
+    stored = provide_certificates(HOST, start=NOW, end=NOW + 400 * DAY_S, key=key)
+    assert problem(stored) == ""
+    other = ed25519.Ed25519PrivateKey.generate()
+    foreign = provide_certificates(HOST, start=NOW, end=NOW + 400 * DAY_S, key=other)
+    swapped = structs.replace(stored, key=foreign.key)
+    assert problem(swapped) == "the key does not belong to the certificate"
 
 
 def test_a_pair_that_another_program_made_is_as_good() -> None:

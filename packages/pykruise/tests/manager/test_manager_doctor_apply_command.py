@@ -44,7 +44,7 @@ IMAGES: dict[str, Any] = {
     [
         IMAGES,
         {"image": "example/manager:x", "daemon_image": "example/agent:y"},
-        {**IMAGES, "namespace": "kruise", "replicas": 3, "shards": 2, "verbosity": 5},
+        {**IMAGES, "namespace": "kruise", "replicas": 3, "shards": 2, "verbosity": 5, "state_metrics": True},
         {**IMAGES, "feature_gates": "CloneSetShortHash=true,AllBeta=true"},
         {**IMAGES, "feature_gates": ""},
         {**IMAGES, "feature_gates": "KruiseDaemon=false"},
@@ -77,12 +77,12 @@ def test_flags_that_install_does_not_print_are_named() -> None:
     deployment = find_one(documents, "Deployment", "kruise-controller-manager")
     deployment["spec"]["template"]["spec"]["containers"][0]["args"] += [
         "--cloneset-workers=9",
-        "--state-metrics",
+        "--state-metrics-namespaces=a,b",
     ]
     # then
     assert format_for(documents, wanted) == (
         "pykruise install --registry=registry.example.com/team | kubectl apply --server-side -f -, then write"
-        " --cloneset-workers=9 --state-metrics=true into the args of the Deployment again"
+        " --cloneset-workers=9 --state-metrics-namespaces=a,b into the args of the Deployment again"
     )
 
 

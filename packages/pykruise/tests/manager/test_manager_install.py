@@ -296,6 +296,21 @@ def test_the_install_command_prints_the_requested_settings() -> None:
     assert one(documents, "PodDisruptionBudget", "kruise-controller-manager")
 
 
+def test_the_install_command_can_leave_the_namespace_out() -> None:
+    def list_namespaces(*options: str) -> list[str]:
+        documents = yaml_documents(pykruise("install", "--namespace", "platform", *options).stdout)
+        return [doc["metadata"]["name"] for doc in documents if doc["kind"] == "Namespace"]
+
+    assert list_namespaces() == ["platform", "kruise-daemon-config"]
+    assert list_namespaces("--no-create-namespace") == ["kruise-daemon-config"]
+
+
+def test_uninstall_names_the_namespace_in_the_commands_that_it_advises() -> None:
+    done = pykruise("uninstall", "--namespace", "platform")
+    assert "pykruise uninstall --check --namespace platform" in done.stderr
+    assert "pykruise install --namespace platform | kubectl delete" in done.stderr
+
+
 def test_the_install_command_can_leave_the_budget_out() -> None:
     done = pykruise("install", "--no-disruption-budget")
     assert done.returncode == 0, done.stderr

@@ -23,6 +23,7 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes, PublicKeyTypes
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from pykruise.admission import certificates
@@ -94,23 +95,47 @@ def examine(stored: Certificates, *, host: str) -> CertificateFacts:
     if not (stored.key and stored.certificate and stored.authority):
         return CertificateFacts(problem="a key or a certificate is missing", authorities=authorities)
     try:
-        key = _read_key(stored.key)
-        certificate = x509.load_pem_x509_certificate(stored.certificate)
+        key = _load_key(stored.key)
+        certificate, *intermediates = x509.load_pem_x509_certificates(stored.certificate)
         bundle = authorities_of(stored.authority)
     except ValueError as error:
         return CertificateFacts(
             problem=f"a key or a certificate cannot be read: {error}", authorities=authorities
         )
-    if key.public_key() != certificate.public_key():
+    if _encode_public(key.public_key()) != _encode_public(certificate.public_key()):
         return CertificateFacts(problem="the key does not belong to the certificate", authorities=authorities)
-    issuer = next((item for item in bundle if _is_signed_by(certificate, item)), None)
-    if issuer is None:
+    signers = _list_signers(certificate, intermediates, bundle)
+    if not signers:
         return CertificateFacts(problem="the CA did not sign the certificate", authorities=authorities)
     return CertificateFacts(
-        periods=(_build_period("certificate", certificate), _build_period("authority", issuer)),
+        periods=(
+            _build_period("certificate", certificate),
+            *(_build_period("authority", signer) for signer in signers),
+        ),
         uncovered="" if _is_covered(certificate, host) else f"the certificate does not cover {host}",
         authorities=authorities,
     )
+
+
+def _list_signers(
+    certificate: x509.Certificate,
+    intermediates: Sequence[x509.Certificate],
+    bundle: Sequence[x509.Certificate],
+) -> Sequence[x509.Certificate]:
+    """Return the CAs from the one that signed the certificate to the first one in the bundle; empty if there is no such
+    chain.
+    """
+    signers: list[x509.Certificate] = []
+    for _ in range(len(intermediates) + 1):
+        signed = signers[-1] if signers else certificate
+        trusted = next((item for item in bundle if _is_signed_by(signed, item)), None)
+        if trusted is not None:
+            return [*signers, trusted]
+        signer = next((item for item in intermediates if _is_signed_by(signed, item)), None)
+        if signer is None:
+            return ()
+        signers.append(signer)
+    return ()
 
 
 def _build_period(what: str, certificate: x509.Certificate) -> Period:
@@ -262,13 +287,22 @@ def _read_key(pem: bytes) -> PrivateKey:
 
     The check of an RSA key takes 50 ms. The result is remembered, because every reconcile reads the same key.
     """
-    try:
-        key = serialization.load_pem_private_key(pem, password=None)
-    except TypeError as error:
-        raise ValueError(str(error)) from error
+    key = _load_key(pem)
     if not isinstance(key, (rsa.RSAPrivateKey, ec.EllipticCurvePrivateKey)):
         raise ValueError(f"a key of type {type(key).__name__} is not supported")
     return key
+
+
+def _load_key(pem: bytes) -> PrivateKeyTypes:
+    """Parse a private key of any type. Raises ValueError for an unreadable key and for a key with a password."""
+    try:
+        return serialization.load_pem_private_key(pem, password=None)
+    except TypeError as error:
+        raise ValueError(str(error)) from error
+
+
+def _encode_public(key: PublicKeyTypes) -> bytes:
+    return key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
 
 
 def main() -> None:

@@ -20,7 +20,7 @@ from pykruise.kube.schemas.releases import NEWEST_MINOR
 from pykruise.kube.version import REGISTRY
 from pykruise.manager.daemon import POLICIES_SINCE, has_admission_policies
 from pykruise.manager.install import DAEMON_NAME, MANAGER_NAME, Installation, build_manifests, image_of
-from pykruise.manager.uninstall import Loss, find_losses
+from pykruise.manager.uninstall import Loss, find_foreign_objects, find_losses
 from pykruise.manager.yaml_texts import format_yaml_stream
 
 UNPUBLISHED: Final = (
@@ -53,6 +53,8 @@ def install_text(
     metrics_from: tuple[str, ...] = (),
     egress_to: tuple[str, ...] = (),
     client_authority: str = "",
+    state_metrics: bool = False,
+    create_namespace: bool = True,
     has_crds: bool = True,
     has_disruption_budget: bool = True,
     stored_version: str = HUB_STORED,
@@ -90,6 +92,8 @@ def install_text(
         metrics_from=metrics_from,
         egress_to=egress_to,
         client_authority=client_authority,
+        state_metrics=state_metrics,
+        create_namespace=create_namespace,
         has_crds=has_crds,
         has_disruption_budget=has_disruption_budget,
         layout=stored_version,
@@ -114,26 +118,44 @@ def _parse_ranges(flag: str, addresses: Sequence[str]) -> tuple[str, ...]:
     return tuple(map(str, ranges))
 
 
-async def check_uninstall(*, kubeconfig: Path | None, context: str | None) -> None:
-    """Print the objects that would be lost. Raises CommandError when there are any, or when the cluster cannot be
-    read.
+async def check_uninstall(*, namespace: str, kubeconfig: Path | None, context: str | None) -> None:
+    """Print the objects that would be lost. `namespace`: the manager's namespace; empty: it is not checked, because it
+    will not be deleted. Raises CommandError when there are any, or when the cluster cannot be read.
     """
     transport = HttpTransport(await load(kubeconfig, context=context))
     try:
-        losses = await find_losses(Client(use_stored_versions(transport)))
+        client = Client(use_stored_versions(transport))
+        losses = await find_losses(client)
+        foreign = await find_foreign_objects(client, namespace) if namespace else ()
     except ApiError as error:
         raise CommandError(f"what would be lost is unknown: {error}") from error
     finally:
         await transport.close()
-    if not losses:
+    if not losses and not foreign:
         click.echo("nothing would be lost: no object of OpenKruise's kinds is in the cluster")
         return
-    for loss in losses:
+    for loss in (*losses, *foreign):
         click.echo(_format_loss(loss))
     kinds = ", ".join(loss.resource.plural for loss in losses)
-    raise CommandError(
-        f"there still exists some {kinds} in the cluster; deleting their CRDs deletes them, and the pods that they own"
-    )
+    problems = [
+        *(
+            [
+                f"there still exists some {kinds} in the cluster; deleting their CRDs deletes them, and the pods that"
+                " they own"
+            ]
+            if losses
+            else []
+        ),
+        *(
+            [
+                f"namespace {namespace} contains objects that pykruise did not install; to keep the namespace, use"
+                " pykruise install --no-create-namespace"
+            ]
+            if foreign
+            else []
+        ),
+    ]
+    raise CommandError("; ".join(problems))
 
 
 def _format_loss(loss: Loss) -> str:

@@ -93,6 +93,8 @@ class Installation(msgspec.Struct, frozen=True, kw_only=True):
     webhook_port: int = 9876
     metrics_port: int = 8080
     health_port: int = 8000
+    state_metrics: bool = False
+    """Whether managers serve metrics about the state of each object."""
     verbosity: int = 4
     shards: int = 1
     """Number of replicas that share the work; 1: one leader does all of it."""
@@ -385,6 +387,7 @@ def _build_manager_flags(wanted: Installation) -> Sequence[str]:
         f"--leader-election-namespace={wanted.namespace}",
         *([f"--shards={wanted.shards}"] if wanted.shards > 1 else []),
         f"--metrics-addr=:{wanted.metrics_port}",
+        *(["--state-metrics"] if wanted.state_metrics else []),
         f"--health-probe-addr=:{wanted.health_port}",
         "--pprof-addr=localhost:8090",
         f"--v={wanted.verbosity}",

@@ -95,6 +95,17 @@ from pykruise.cli.errors import CommandError, CommandLineError
     help="ConfigMap with ca.crt: webhooks answer only clients with a certificate from this CA.",
 )
 @click.option(
+    "--state-metrics",
+    is_flag=True,
+    help="Serve metrics about the state of each object, too.",
+)
+@click.option(
+    "--create-namespace/--no-create-namespace",
+    "create_namespace",
+    default=True,
+    help="Print the namespace of the managers, too; leave it out if it contains other objects.",
+)
+@click.option(
     "--crds/--no-crds",
     "has_crds",
     default=True,
@@ -125,6 +136,8 @@ def install(
     metrics_from: tuple[str, ...],
     egress_to: tuple[str, ...],
     client_authority: str,
+    state_metrics: bool,
+    create_namespace: bool,
     has_crds: bool,
     has_disruption_budget: bool,
     stored_version: str,
@@ -152,6 +165,8 @@ def install(
             metrics_from=metrics_from,
             egress_to=egress_to,
             client_authority=client_authority,
+            state_metrics=state_metrics,
+            create_namespace=create_namespace,
             has_crds=has_crds,
             has_disruption_budget=has_disruption_budget,
             stored_version=stored_version,
@@ -194,20 +209,33 @@ def doctor(namespace: str, quiet: bool, output: str, kubeconfig: Path | None, co
     )
 
 
-@words.word(short_help="Show what an uninstallation would delete.", examples=("uninstall --check",))
+@words.word(
+    short_help="Show what an uninstallation would delete.",
+    examples=("uninstall --check", "uninstall --check --namespace platform"),
+)
 @click.option("--check", is_flag=True, help="Show what would be lost, and remove nothing.")
+@click.option(
+    "--namespace",
+    "-n",
+    default="kruise-system",
+    help="Namespace of the manager; empty if it will not be deleted.",
+)
 @options.kubeconfig
 @options.context
-def uninstall(check: bool, kubeconfig: Path | None, context: str | None) -> None:
-    """Show the objects that a cluster would lose if OpenKruise's CRDs were deleted. Exit code 1 if there are any."""
+def uninstall(check: bool, namespace: str, kubeconfig: Path | None, context: str | None) -> None:
+    """Show the objects that a cluster would lose if OpenKruise's CRDs and the manager's namespace were deleted.
+
+    Exit code 1 if there are any.
+    """
     from pykruise.cli.install import check_uninstall
 
     if not check:
+        place = "" if namespace in ("", "kruise-system") else f" --namespace {namespace}"
         raise report_failure(
-            "this command removes nothing; first check: pykruise uninstall --check,"
-            " then: pykruise install | kubectl delete --ignore-not-found -f -"
+            f"this command removes nothing; first check: pykruise uninstall --check{place},"
+            f" then: pykruise install{place} | kubectl delete --ignore-not-found -f -"
         )
-    run(check_uninstall(kubeconfig=kubeconfig, context=context))
+    run(check_uninstall(namespace=namespace, kubeconfig=kubeconfig, context=context))
 
 
 @words.word(
@@ -252,10 +280,14 @@ def argocd(namespace: str, name: str) -> None:
 
 @manifests.command(
     short_help="PodMonitor and alerts for the Prometheus operator.",
-    examples=("manifests prometheus | kubectl apply --server-side -f -",),
+    examples=("manifests prometheus --state | kubectl apply --server-side -f -",),
 )
 @options.manager_namespace
-@click.option("--state/--no-state", default=True, help="Whether the manager runs with --state-metrics.")
+@click.option(
+    "--state/--no-state",
+    default=False,
+    help="Whether the managers were installed with --state-metrics (default: no).",
+)
 @click.option(
     "--runbooks",
     default="",
@@ -268,6 +300,12 @@ def prometheus(namespace: str, state: bool, runbooks: str) -> None:
     from pykruise.manager.argocd import format_document
     from pykruise.manager.monitoring import build_pod_monitor, build_prometheus_rule
 
+    if not state:
+        click.echo(
+            "note: the alerts about objects never fire without the managers' state metrics; install with"
+            " --state-metrics, and use --state here",
+            err=True,
+        )
     documents = (
         build_pod_monitor(namespace=namespace, has_state=state),
         build_prometheus_rule(namespace=namespace, runbooks=runbooks),

@@ -150,6 +150,7 @@ def _read_installation(deployment: Document, daemon_set: Document | None, *, nam
         gates=settings.gates,
         feature_gates=",".join(text for text in given.get("feature-gates", ()) if text),
         webhook_port=settings.webhook.port,
+        state_metrics=settings.serving.state,
         verbosity=settings.log.verbosity,
         shards=settings.election.shards,
         client_authority=next(
@@ -181,6 +182,8 @@ def _list_options(wanted: Installation) -> Iterator[str]:
     for name, (value, default) in options.items():
         if value != default:
             yield f"{name}={value}"
+    if wanted.state_metrics:
+        yield "--state-metrics"
     if wanted.replicas > 1 and not wanted.has_disruption_budget:
         yield "--no-disruption-budget"
     if wanted.minor in MINORS and not has_admission_policies(wanted.minor):

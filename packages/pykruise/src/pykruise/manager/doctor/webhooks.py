@@ -5,8 +5,8 @@ import binascii
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pykruise.admission.certificate_work import authorities_of, find_problem, shares_authority
-from pykruise.admission.certificates import read_renew_before
+from pykruise.admission.certificate_work import authorities_of, examine, shares_authority
+from pykruise.admission.certificates import judge, read_renew_before
 from pykruise.admission.configurations import (
     CONFIGURATIONS,
     MUTATING,
@@ -48,6 +48,10 @@ LOG = f"kubectl -n {{namespace}} logs deployment/{MANAGER}"
 COMPLETE = (
     "let the manager add the missing entries: kubectl annotate "
     f"{MUTATING.plural}/{MUTATING_NAME} {VALIDATING.plural}/{VALIDATING_NAME} {TEMPLATE_OF}-"
+)
+EXTERNAL = (
+    "find out why the program that provides the certificates, such as cert-manager, has not written the Secret;"
+    " with the gate EnableExternalCerts the manager does not write it"
 )
 START = f"start a manager if none runs; if one runs, read its log: {LOG}"
 
@@ -105,22 +109,31 @@ async def check_certificate(live: Live) -> Sequence[Finding]:
                 "certificate", "webhooks are registered by URL, so the manager uses its own certificate files"
             )
         ]
-    settings = await _read_webhook_settings(live)
+    flags = await live.read_settings_or_defaults()
+    settings, is_external = flags.webhook, flags.gates["EnableExternalCerts"]
     secret = await live.get(SECRETS, live.namespace, settings.secret)
     name = f"{live.namespace}/{settings.secret}"
     if secret is None:
-        fix = START.format(namespace=live.namespace)
+        fix = EXTERNAL if is_external else START.format(namespace=live.namespace)
         return [make_fault("certificate", f"there is no Secret {name}", fix)]
     stored = read_certificates(secret)
     host = f"{settings.service}.{live.namespace}.svc"
-    problem = find_problem(stored, host=host, now=live.clock(), lasting_s=0.0)
+    facts = examine(stored, host=host)
+    problem = judge(facts, now=live.clock(), lasting_s=0.0)
     fix = (
-        "delete the Secret, and the manager creates a new one: "
+        EXTERNAL
+        if is_external
+        else "delete the Secret, and the manager creates a new one: "
         f"kubectl -n {live.namespace} delete secret {settings.secret}"
     )
     if problem:
         return [make_fault("certificate", f"Secret {name}: {problem}", fix)]
-    if soon := find_problem(stored, host=host, now=live.clock(), lasting_s=WEEK_S):
+    # Other programs may use short-lived certificates, which they renew in the last third of the lifetime.
+    shortest_s = min((period.end - period.start for period in facts.periods), default=WEEK_S)
+    lasting_s = min(WEEK_S, shortest_s / 10) if is_external else WEEK_S
+    if soon := judge(facts, now=live.clock(), lasting_s=lasting_s):
+        if is_external:
+            return [make_warning("certificate", f"Secret {name}: {soon}", fix)]
         renew_days = read_renew_before(settings.renew_before) / 86400
         days = format_count(round(renew_days), "day")
         what = (

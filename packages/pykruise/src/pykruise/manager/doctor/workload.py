@@ -1,15 +1,17 @@
 """Checks of the manager: whether it runs, its flags, the leader, and the clocks."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from pykruise.kinds.gates import GateError
 from pykruise.kube.clock import parse_time
 from pykruise.kube.documents import Document, annotations_of, get_path
 from pykruise.kube.program.flags import FlagError
-from pykruise.kube.resources import DAEMON_SETS, LEASES, NAMESPACES
+from pykruise.kube.resources import DAEMON_SETS, LEASES, NAMESPACES, POD_DISRUPTION_BUDGETS
 from pykruise.kube.schemas.releases import MINORS, NEWEST_MINOR, number_of
 from pykruise.kube.values.counts import format_count
+from pykruise.kube.values.selectors import SelectorError, parse_selector
 from pykruise.manager.daemon import DAEMON, POLICIES_SINCE, has_admission_policies
 from pykruise.manager.doctor.findings import Finding, make_fault, make_fine, make_warning
 from pykruise.manager.doctor.live import Live
@@ -91,10 +93,14 @@ async def check_manager(live: Live) -> Sequence[Finding]:
         why = "; ".join(
             condition["message"]
             for condition in status.get("conditions") or ()
-            if condition.get("status") == "False" and condition.get("message")
+            if _is_bad(condition) and condition.get("message")
         )
         what = f"no pod of Deployment {name} is ready{f' ({why})' if why else ''}"
-        fix = f"kubectl -n {live.namespace} describe pods; kubectl -n {live.namespace} logs deployment/{MANAGER}"
+        fix = (
+            f"kubectl -n {live.namespace} describe pods; kubectl -n {live.namespace} logs deployment/{MANAGER}"
+            if status.get("replicas")
+            else f"kubectl -n {live.namespace} describe replicasets"
+        )
         return [make_fault("manager", what, fix)]
     if ready < wanted:
         what = (
@@ -103,6 +109,42 @@ async def check_manager(live: Live) -> Sequence[Finding]:
         )
         return [make_warning("manager", what, f"kubectl -n {live.namespace} describe pods")]
     return [make_fine("manager", f"{ready} of {format_count(wanted, 'pod is', 'pods are')} ready")]
+
+
+def _is_bad(condition: Mapping[str, Any]) -> bool:
+    """Whether a condition of a Deployment reports a problem."""
+    return condition.get("status") == ("True" if condition.get("type") == "ReplicaFailure" else "False")
+
+
+async def check_drains(live: Live) -> Sequence[Finding]:
+    """Check that the nodes of the managers can be drained: that no PodDisruptionBudget always keeps all of them."""
+    deployment = await live.read_deployment()
+    labels = get_path(deployment or {}, "spec", "template", "metadata", "labels", default={})
+    closed = [
+        str(budget["metadata"]["name"])
+        for budget in await live.list(POD_DISRUPTION_BUDGETS, live.namespace)
+        if _selects(budget, labels) and _never_allows(budget.get("status") or {})
+    ]
+    if not closed:
+        return [make_fine("drains", "no PodDisruptionBudget keeps all managers")]
+    names = ", ".join(sorted(closed))
+    what = f"PodDisruptionBudget {names} never allows an eviction of a manager: its node cannot be drained"
+    fix = f"run at least two replicas, or: kubectl -n {live.namespace} delete poddisruptionbudget {closed[0]}"
+    return [make_warning("drains", what, fix)]
+
+
+def _selects(budget: Document, labels: Mapping[str, str]) -> bool:
+    try:
+        selector = parse_selector(get_path(budget, "spec", "selector"))
+    except SelectorError:
+        return False
+    return selector.matches(labels)
+
+
+def _never_allows(status: Mapping[str, Any]) -> bool:
+    """Whether a budget allows no eviction although all of its pods are healthy."""
+    expected, needed = int(status.get("expectedPods", 0)), int(status.get("desiredHealthy", 0))
+    return 0 < expected <= needed
 
 
 async def check_gates(live: Live) -> Sequence[Finding]:
@@ -123,8 +165,12 @@ async def check_gates(live: Live) -> Sequence[Finding]:
         what = "InPlaceWorkloadVerticalScaling is on, but the API server has no pods/resize"
         fix = "switch the gate off, or upgrade to Kubernetes 1.33 (in 1.32, enable InPlacePodVerticalScaling)"
         findings.append(make_fault("gates", what, fix))
+    daemon = await live.get(DAEMON_SETS, live.namespace, DAEMON)
     if gates["KruiseDaemon"]:
-        findings += _list_daemon_findings(live, await live.get(DAEMON_SETS, live.namespace, DAEMON))
+        findings += _list_daemon_findings(live, daemon)
+    elif daemon is not None:
+        what = f"KruiseDaemon is off, but DaemonSet {DAEMON} still runs agents"
+        findings.append(make_warning("gates", what, f"kubectl -n {live.namespace} delete daemonset {DAEMON}"))
     return findings or [make_fine("gates", str(gates) or "all gates have their defaults")]
 
 
@@ -142,7 +188,9 @@ def _list_daemon_findings(live: Live, daemon: Document | None) -> list[Finding]:
     if ready < wanted:
         nodes = f"{ready} of {format_count(wanted, 'node')}"
         what = f"agents are ready on {nodes}: on the other nodes, image pulls, probes and recreations wait"
-        fix = f"kubectl -n {live.namespace} describe pods -l control-plane=daemon"
+        are_created = status.get("currentNumberScheduled", 0) >= wanted
+        target = "pods -l control-plane=daemon" if are_created else f"daemonset {DAEMON}"
+        fix = f"kubectl -n {live.namespace} describe {target}"
         return [make_warning("gates", what, fix)]
     return []
 
