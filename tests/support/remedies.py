@@ -1156,7 +1156,8 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"set spec\S+podUpdatePolicy to InPlaceIfPossible, or undo the change", (undo_the_change,)),
     (r"lower (?P<path>spec[.\w]+) to continue", (to_zero,)),
     (
-        r"kubectl delete pod (?P<names>\S+) -n \S+: a pod of the newest revision replaces this pod( immediately)?",
+        r"delete the pod \(kubectl delete pod (?P<names>\S+) -n \S+\): a pod of the newest revision replaces it"
+        r"( immediately)?",
         (delete_pods,),
     ),
     (
@@ -1176,7 +1177,11 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         r"(create what is missing, or )?correct the reference or securityContext in spec.template",
         (correct_the_security_context,),
     ),
-    (r"kubectl annotate \S+ (?P<key>[^\s=]+)=(?P<value>\S+) -n \S+", (annotate_it,)),
+    (
+        r"let the manager replace pods that are never ready \(kubectl annotate \S+ (?P<key>[^\s=]+)=(?P<value>\S+) -n"
+        r" \S+\)",
+        (annotate_it,),
+    ),
     (
         r"correct the image or its pull secret in (spec\.template|SidecarSet (?P<sidecars>\w+)), or make the"
         r" image available",
@@ -1792,7 +1797,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     # sentences without an action
     (r"first correct the cause above: another run would have the same problem", ()),
     (r"first fix the cause that blocks the pods above: .*", ()),
-    (r"first fix the cause above(: with a higher limit, it would stop the others too)?", ()),
+    (r"first fix the cause above(: with a higher limit, the same cause would stop the others too)?", ()),
     (r"correct what stops the pods, which the other reasons name", ()),
     (r"no action is needed: .*", ()),
     (r"wait(?! until the cause above is corrected, or raise).*", ()),
