@@ -144,4 +144,4 @@ async def test_a_job_of_a_list_is_corrected_in_the_list(stage: Stage, pool: Pool
     explanation = await said_of(stage, PULL_JOB, job["metadata"]["name"])
     # then
     assert explanation.cause == Code.IMAGE_PULL
-    assert f"create ImageListPullJob {NAME} again instead" in explanation.waits[0].remedy
+    assert f"instead of the job, create ImageListPullJob {NAME} again" in explanation.waits[0].remedy

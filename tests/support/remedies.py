@@ -927,8 +927,7 @@ async def reselect_or_create_again(person: Person, match: re.Match[str]) -> None
 
 
 _BY_A_LIST: Final = (
-    r"(?P<list>; if the job must be created again,"
-    r" create ImageListPullJob \S+ again instead, which creates the job)?"
+    r"(?P<list>; instead of the job, create ImageListPullJob \S+ again, which creates the job)?"
 )
 
 
@@ -1189,7 +1188,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     ),
     (
         r"read its log \(kubectl logs -n \S+ \S+ -c \S+ --previous\),"
-        r" correct (the template|SidecarSet (?P<sidecars>\w+)|spec\.template\.\w+)",
+        r" and correct (the template|SidecarSet (?P<sidecars>\w+)|spec\.template\.\w+)",
         (correct_the_template,),
     ),
     (
@@ -1303,7 +1302,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         r" spec.topology.subsets, or make the image available",
         (take_the_patches_off, make_the_image_available),
     ),
-    (r"turn the gate \w+ of the manager on", ()),
+    (r"turn on the gate \w+ of the manager", ()),
     (r"remove namespace \S+ from spec.targets, or create the namespace again after its deletion", ()),
     (
         r"correct requiredNodeSelector of the subset in spec.subsets, then delete these pods.*",
@@ -1434,7 +1433,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (correct_the_workload, make_the_image_available),
     ),
     (
-        r"read its log \(kubectl logs -n \S+ \S+ -c \S+ --previous\), correct the template of the pod's workload",
+        r"read its log \(kubectl logs -n \S+ \S+ -c \S+ --previous\), and correct the template of the pod's workload",
         (correct_the_workload,),
     ),
     (
@@ -1472,7 +1471,8 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (raise_the_limits_of_the_autoscaler,),
     ),
     (
-        r"keep one of them, such as HorizontalPodAutoscaler \S+ \(kubectl delete hpa -n \S+ (?P<names>[^()]+)\)",
+        r"keep one of them, such as HorizontalPodAutoscaler \S+, and delete the others"
+        r" \(kubectl delete hpa -n \S+ (?P<names>[^()]+)\)",
         (delete_autoscalers,),
     ),
     (
@@ -1489,7 +1489,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     ),
     (r"start the agent on node (?P<node>\S+), or bring the node back", (start_the_node,)),
     (r"bring node (?P<node>\S+) back \(kubectl describe node \S+\)", (start_the_node,)),
-    (r"bring node \S+ back \(kubectl describe node \S+\); (then create|if the job must be created) .*", ()),
+    (r"bring node \S+ back \(kubectl describe node \S+\); (then create|instead of the job, create) .*", ()),
     (
         r"correct the labels of the pods, or create the (job|marker) again with another selector",
         (have_such_pods,),
@@ -1621,7 +1621,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"correct spec.schedule", (correct_the_schedule,)),
     (r"label nodes so that they match, or add matching nodes", (make_room,)),
     (
-        r"(correct the image or its pull secret in|read its log \(kubectl logs [^()]+\), correct)"
+        r"(correct the image or its pull secret in|read its log \(kubectl logs [^()]+\), and correct)"
         r" spec.subsets\[\d\].patch.*, then delete the pod, which keeps the old value(, or make the image available)?",
         (correct_the_patch_and_delete_pods,),
     ),
@@ -1669,7 +1669,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     ),
     (
         r"correct what prevented its pods from completing, or raise spec.\S+; then create the job again"
-        r"(; if the job must be created again, create AdvancedCronJob \S+ again instead, which creates the job)?",
+        r"(; instead of the job, create AdvancedCronJob \S+ again, which creates the job)?",
         (),
     ),
     (r"correct the name; .*", ()),
@@ -1731,7 +1731,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         r" request again",
         (),
     ),
-    (r"read its log \(kubectl logs .+\), create pod \S+ again with a spec that works", ()),
+    (r"read its log \(kubectl logs .+\), and create pod \S+ again with a spec that works", ()),
     (r"if that lasts, check that the agent runs on the node.*", ()),
     (
         r"delete .*, but keep its pods \(kubectl delete (?P<argument>\S+) -n \S+ (?P<owner>\S+) --cascade=orphan\):"
@@ -1748,7 +1748,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (),
     ),
     (
-        r"make the image available, or correct the image .*; then create the job again; if .* AdvancedCronJob .*",
+        r"make the image available, or correct the image .*; then create the job again; instead of .*AdvancedCronJob.*",
         (),
     ),
     (r"create the claims that are missing, or provide a volume or a storage class for them", ()),
@@ -1757,7 +1757,8 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"correct spec\.targetFilter\.selector; existing pods stay where they are", (correct_the_filter,)),
     (r"exclude the namespace with spec\.namespaceSelector of SidecarSet \S+", ()),
     (
-        r"(see what it waits for \(.*\); )?if nothing needs \S+, delete it \(kubectl delete crr (?P<name>\S+) -n \S+\)",
+        r"(see what it waits for \(.*\); )?if nothing needs request \S+, delete it"
+        r" \(kubectl delete crr (?P<name>\S+) -n \S+\)",
         (delete_the_request,),
     ),
     (
@@ -1785,13 +1786,13 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     ),
     (r"create the \w+ in (namespace \S+|the namespace of the pods that it must select) instead", ()),
     (
-        r"for volumes that every node can mount \(.*\), change the volumes of spec.template, then delete the pod, which"
-        r" keeps the old value",
+        r"to use volumes that every node can mount \(.*\), change the volumes of spec.template, then delete the pod,"
+        r" which keeps the old value",
         (mount_other_volumes,),
     ),
     (
-        r"for a pod on \S+ alone \((?P<key>\S+)=(?P<value>\S+)\), change the nodeSelector of spec.template, then delete"
-        r" the pod, which keeps the old value",
+        r"to run a pod on \S+ alone \((?P<key>\S+)=(?P<value>\S+)\), change the nodeSelector of spec.template, then"
+        r" delete the pod, which keeps the old value",
         (run_on_one_node,),
     ),
     # sentences without an action
