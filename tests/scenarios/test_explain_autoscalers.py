@@ -69,8 +69,8 @@ async def test_an_autoscaler_without_a_creator_is_deleted_first(
 
     assert wait.code == Code.TWO_AUTOSCALERS
     assert wait.remedy == (
-        "keep one of them, such as HorizontalPodAutoscaler keda-hpa-queue of ScaledObject queue"
-        f" (kubectl delete hpa -n {stage.namespace} cpu)"
+        "keep one of them, such as HorizontalPodAutoscaler keda-hpa-queue of ScaledObject queue, and delete the"
+        f" others (kubectl delete hpa -n {stage.namespace} cpu)"
     )
 
 

@@ -68,7 +68,7 @@ async def test_explain_reports_which_nodes_wait_for_which_reason(
     assert by_node[first] == (Code.IMAGE_PULLING, "Pulling")
     assert {by_node[name][0] for name in pool.nodes[1:]} == {Code.PARALLELISM}
     assert by_node["ghost"][0] == Code.NO_NODE_IMAGE
-    assert "of 4 nodes 0 have the image, 0 failed, 1 pulls it" in explanation.headline
+    assert "0 of 4 nodes have the image, 0 failed, 1 pulls it" in explanation.headline
     assert not any("copy" in step for step in explanation.next)  # its secret is copied already
     # and `explain` of the NodeImage names the image too
     node = await said_of(stage, NODE_IMAGE, first)
@@ -144,4 +144,4 @@ async def test_a_job_of_a_list_is_corrected_in_the_list(stage: Stage, pool: Pool
     explanation = await said_of(stage, PULL_JOB, job["metadata"]["name"])
     # then
     assert explanation.cause == Code.IMAGE_PULL
-    assert f"create ImageListPullJob {NAME} again instead" in explanation.waits[0].remedy
+    assert f"instead of the job, create ImageListPullJob {NAME} again" in explanation.waits[0].remedy

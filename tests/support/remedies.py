@@ -927,8 +927,7 @@ async def reselect_or_create_again(person: Person, match: re.Match[str]) -> None
 
 
 _BY_A_LIST: Final = (
-    r"(?P<list>; if the job must be created again,"
-    r" create ImageListPullJob \S+ again instead, which creates the job)?"
+    r"(?P<list>; instead of the job, create ImageListPullJob \S+ again, which creates the job)?"
 )
 
 
@@ -1156,7 +1155,8 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"set spec\S+podUpdatePolicy to InPlaceIfPossible, or undo the change", (undo_the_change,)),
     (r"lower (?P<path>spec[.\w]+) to continue", (to_zero,)),
     (
-        r"kubectl delete pod (?P<names>\S+) -n \S+: a pod of the newest revision replaces this pod( immediately)?",
+        r"delete the pod \(kubectl delete pod (?P<names>\S+) -n \S+\): a pod of the newest revision replaces it"
+        r"( immediately)?",
         (delete_pods,),
     ),
     (
@@ -1176,7 +1176,11 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         r"(create what is missing, or )?correct the reference or securityContext in spec.template",
         (correct_the_security_context,),
     ),
-    (r"kubectl annotate \S+ (?P<key>[^\s=]+)=(?P<value>\S+) -n \S+", (annotate_it,)),
+    (
+        r"let the manager replace pods that are never ready \(kubectl annotate \S+ (?P<key>[^\s=]+)=(?P<value>\S+) -n"
+        r" \S+\)",
+        (annotate_it,),
+    ),
     (
         r"correct the image or its pull secret in (spec\.template|SidecarSet (?P<sidecars>\w+)), or make the"
         r" image available",
@@ -1184,7 +1188,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     ),
     (
         r"read its log \(kubectl logs -n \S+ \S+ -c \S+ --previous\),"
-        r" correct (the template|SidecarSet (?P<sidecars>\w+)|spec\.template\.\w+)",
+        r" and correct (the template|SidecarSet (?P<sidecars>\w+)|spec\.template\.\w+)",
         (correct_the_template,),
     ),
     (
@@ -1298,7 +1302,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         r" spec.topology.subsets, or make the image available",
         (take_the_patches_off, make_the_image_available),
     ),
-    (r"turn the gate \w+ of the manager on", ()),
+    (r"turn on the gate \w+ of the manager", ()),
     (r"remove namespace \S+ from spec.targets, or create the namespace again after its deletion", ()),
     (
         r"correct requiredNodeSelector of the subset in spec.subsets, then delete these pods.*",
@@ -1429,7 +1433,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (correct_the_workload, make_the_image_available),
     ),
     (
-        r"read its log \(kubectl logs -n \S+ \S+ -c \S+ --previous\), correct the template of the pod's workload",
+        r"read its log \(kubectl logs -n \S+ \S+ -c \S+ --previous\), and correct the template of the pod's workload",
         (correct_the_workload,),
     ),
     (
@@ -1467,7 +1471,8 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (raise_the_limits_of_the_autoscaler,),
     ),
     (
-        r"keep one of them, such as HorizontalPodAutoscaler \S+ \(kubectl delete hpa -n \S+ (?P<names>[^()]+)\)",
+        r"keep one of them, such as HorizontalPodAutoscaler \S+, and delete the others"
+        r" \(kubectl delete hpa -n \S+ (?P<names>[^()]+)\)",
         (delete_autoscalers,),
     ),
     (
@@ -1484,7 +1489,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     ),
     (r"start the agent on node (?P<node>\S+), or bring the node back", (start_the_node,)),
     (r"bring node (?P<node>\S+) back \(kubectl describe node \S+\)", (start_the_node,)),
-    (r"bring node \S+ back \(kubectl describe node \S+\); (then create|if the job must be created) .*", ()),
+    (r"bring node \S+ back \(kubectl describe node \S+\); (then create|instead of the job, create) .*", ()),
     (
         r"correct the labels of the pods, or create the (job|marker) again with another selector",
         (have_such_pods,),
@@ -1616,7 +1621,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"correct spec.schedule", (correct_the_schedule,)),
     (r"label nodes so that they match, or add matching nodes", (make_room,)),
     (
-        r"(correct the image or its pull secret in|read its log \(kubectl logs [^()]+\), correct)"
+        r"(correct the image or its pull secret in|read its log \(kubectl logs [^()]+\), and correct)"
         r" spec.subsets\[\d\].patch.*, then delete the pod, which keeps the old value(, or make the image available)?",
         (correct_the_patch_and_delete_pods,),
     ),
@@ -1664,7 +1669,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     ),
     (
         r"correct what prevented its pods from completing, or raise spec.\S+; then create the job again"
-        r"(; if the job must be created again, create AdvancedCronJob \S+ again instead, which creates the job)?",
+        r"(; instead of the job, create AdvancedCronJob \S+ again, which creates the job)?",
         (),
     ),
     (r"correct the name; .*", ()),
@@ -1726,7 +1731,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         r" request again",
         (),
     ),
-    (r"read its log \(kubectl logs .+\), create pod \S+ again with a spec that works", ()),
+    (r"read its log \(kubectl logs .+\), and create pod \S+ again with a spec that works", ()),
     (r"if that lasts, check that the agent runs on the node.*", ()),
     (
         r"delete .*, but keep its pods \(kubectl delete (?P<argument>\S+) -n \S+ (?P<owner>\S+) --cascade=orphan\):"
@@ -1743,7 +1748,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (),
     ),
     (
-        r"make the image available, or correct the image .*; then create the job again; if .* AdvancedCronJob .*",
+        r"make the image available, or correct the image .*; then create the job again; instead of .*AdvancedCronJob.*",
         (),
     ),
     (r"create the claims that are missing, or provide a volume or a storage class for them", ()),
@@ -1752,7 +1757,8 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"correct spec\.targetFilter\.selector; existing pods stay where they are", (correct_the_filter,)),
     (r"exclude the namespace with spec\.namespaceSelector of SidecarSet \S+", ()),
     (
-        r"(see what it waits for \(.*\); )?if nothing needs \S+, delete it \(kubectl delete crr (?P<name>\S+) -n \S+\)",
+        r"(see what it waits for \(.*\); )?if nothing needs request \S+, delete it"
+        r" \(kubectl delete crr (?P<name>\S+) -n \S+\)",
         (delete_the_request,),
     ),
     (
@@ -1780,19 +1786,19 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     ),
     (r"create the \w+ in (namespace \S+|the namespace of the pods that it must select) instead", ()),
     (
-        r"for volumes that every node can mount \(.*\), change the volumes of spec.template, then delete the pod, which"
-        r" keeps the old value",
+        r"to use volumes that every node can mount \(.*\), change the volumes of spec.template, then delete the pod,"
+        r" which keeps the old value",
         (mount_other_volumes,),
     ),
     (
-        r"for a pod on \S+ alone \((?P<key>\S+)=(?P<value>\S+)\), change the nodeSelector of spec.template, then delete"
-        r" the pod, which keeps the old value",
+        r"to run a pod on \S+ alone \((?P<key>\S+)=(?P<value>\S+)\), change the nodeSelector of spec.template, then"
+        r" delete the pod, which keeps the old value",
         (run_on_one_node,),
     ),
     # sentences without an action
     (r"first correct the cause above: another run would have the same problem", ()),
     (r"first fix the cause that blocks the pods above: .*", ()),
-    (r"first fix the cause above(: with a higher limit, it would stop the others too)?", ()),
+    (r"first fix the cause above(: with a higher limit, the same cause would stop the others too)?", ()),
     (r"correct what stops the pods, which the other reasons name", ()),
     (r"no action is needed: .*", ()),
     (r"wait(?! until the cause above is corrected, or raise).*", ()),

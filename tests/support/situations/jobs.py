@@ -489,7 +489,7 @@ CRON_JOBS: Final = (
         stage=the_deadline_of_its_broadcastjob_passes,
         cause=Code.RUN_FAILED,
         phase=Phase.FAILED,
-        says="create AdvancedCronJob web again instead, which creates the job",
+        says="instead of the job, create AdvancedCronJob web again, which creates the job",
         known_by="plan",
     ),
     Situation(

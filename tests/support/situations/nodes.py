@@ -352,7 +352,7 @@ Next""",
         stage=no_node_is_selected,
         cause=Code.NOTHING_SELECTED,
         phase=Phase.FAILED,
-        says="Of 2 images 0 are on all selected nodes, 2 failed",
+        says="0 of 2 images are on all selected nodes, 2 failed",
         ways=2,
     ),
     Situation(

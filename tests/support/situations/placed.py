@@ -261,7 +261,7 @@ PLACED: Final[Mapping[str, tuple[Situation, ...]]] = {
         Situation(
             stage=its_older_pod_finds_no_node,
             cause=Code.UNSCHEDULABLE,
-            says="uncordon nodes, or add nodes; or kubectl delete pod web-1",
+            says="uncordon nodes, or add nodes; or delete the pod (kubectl delete pod web-1",
             ways=3,
             useless=(1, 2),
         ),

@@ -461,16 +461,19 @@ ASKED = f"the pull was requested at {at(0)}; the agent has not answered yet"
 @pytest.mark.parametrize(
     ("status", "reason"),
     [
-        ([], (Code.IMAGE_PULLING, f"{ASKED}, for shop/job")),
-        ([said("Pulling")], (Code.IMAGE_PULLING, "Pulling, for shop/job")),
+        ([], (Code.IMAGE_PULLING, f"{ASKED} (requested by shop/job)")),
+        ([said("Pulling")], (Code.IMAGE_PULLING, "Pulling (requested by shop/job)")),
         ([said()], None),
         (
             [said("Failed")],
-            (Code.IMAGE_PULL, "image nginx:1.9 cannot be pulled: the agent reported no reason, for shop/job"),
+            (
+                Code.IMAGE_PULL,
+                "image nginx:1.9 cannot be pulled: the agent reported no reason (requested by shop/job)",
+            ),
         ),
         (
             [said("Failed", message="no such image")],
-            (Code.IMAGE_PULL, "image nginx:1.9 cannot be pulled: no such image, for shop/job"),
+            (Code.IMAGE_PULL, "image nginx:1.9 cannot be pulled: no such image (requested by shop/job)"),
         ),
     ],
 )

@@ -128,9 +128,8 @@ def _explain_rivals(autoscalers: Sequence[Document]) -> Wait:
         surplus = free[1:] if len(free) == len(autoscalers) else free
         deleted = " ".join(_name(each) for each in surplus[:MOST_NAMED])
         kept = _with_creator(next(each for each in autoscalers if each not in surplus))
-        remedy = (
-            f"keep one of them, such as {kept} (kubectl delete hpa -n {_read_namespace(free[0])} {deleted})"
-        )
+        command = f"kubectl delete hpa -n {_read_namespace(free[0])} {deleted}"
+        remedy = f"keep one of them, such as {kept}, and delete the others ({command})"
     return Wait(
         code=Code.TWO_AUTOSCALERS,
         words=f"HorizontalPodAutoscalers {names} set spec.replicas of the same object, {result}",

@@ -258,7 +258,7 @@ def _explain_failure(given: WaitCause, pod: Document, view: PodView, correction:
                 words=f"container {name} terminates repeatedly: exit code {ended['exitCode']} ({why}), "
                 f"{format_count(container.get('restartCount', 0), 'restart')}",
                 since=parse_time(ended["finishedAt"]) if ended.get("finishedAt") else None,
-                remedy=f"{read_log(view.namespace, view.name, str(name), previous=True)}, {where.whole}",
+                remedy=f"{read_log(view.namespace, view.name, str(name), previous=True)}, and {where.whole}",
                 container=str(name),
                 origin=find_container_origin(view.annotations, str(name)),
             )

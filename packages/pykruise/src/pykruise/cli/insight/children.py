@@ -201,7 +201,7 @@ def redirect_remedy(child: InsightChild, wait: Wait) -> str:
         return wait.remedy
     if _runs_pods(child) and (wait.code != Code.JOB_FAILED or _find_kind(child) is None):
         return wait.remedy
-    return f"{wait.remedy}; if the job must be created again, create {again} again instead, which creates the job"
+    return f"{wait.remedy}; instead of the job, create {again} again, which creates the job"
 
 
 def _name_causes(causes: Sequence[tuple[InsightChild, Wait]]) -> Iterator[Wait]:

@@ -144,7 +144,7 @@ _OTHERS_UNAVAILABLE: Final = (
     "cause"
 )
 _FIX: Final = "first fix the cause above"
-_OTHERS_FAIL_TOO: Final = f"{_FIX}: with a higher limit, it would stop the others too"
+_OTHERS_FAIL_TOO: Final = f"{_FIX}: with a higher limit, the same cause would stop the others too"
 _OTHERS_CONTINUE: Final = (
     "wait until the cause above is corrected, or raise spec.parallelism so that the others continue"
 )

@@ -90,11 +90,13 @@ def judge_nodes(
 def _leave_nodes(nodes: Sequence[NodeView], correction: Correction) -> str:
     """Return the remedy for an owner with one pod per node, whose pods need something that only these nodes have."""
     volumes = _change(correction, "volumes")
-    usable = f"for volumes that every node can mount (hostPath, emptyDir, shared storage), {volumes}"
+    usable = f"to use volumes that every node can mount (hostPath, emptyDir, shared storage), {volumes}"
     if len(nodes) > 1:
         return usable
     label = f"{_HOSTNAME}={nodes[0].labels.get(_HOSTNAME, nodes[0].name)}"
-    return f"{usable}; or for a pod on {nodes[0].name} alone ({label}), {_change(correction, 'nodeSelector')}"
+    return (
+        f"{usable}; or to run a pod on {nodes[0].name} alone ({label}), {_change(correction, 'nodeSelector')}"
+    )
 
 
 def _change(correction: Correction, fields: str) -> str:

@@ -128,7 +128,7 @@ def _explain_request_ahead(snapshot: ReadableContainerRecreateRequest, pod: PodV
         )
     where = f"{first.name} -n {first.namespace}"
     words = f"ContainerRecreateRequest {first.name} for the same pod is carried out first"
-    delete = f"if nothing needs {first.name}, delete it (kubectl delete crr {where})"
+    delete = f"if nothing needs request {first.name}, delete it (kubectl delete crr {where})"
     obstacle = _find_obstacle(first, pod, now=snapshot.now)
     if obstacle is None and (long := find_long_wait(first)) is not None:
         return Reason(
@@ -140,7 +140,9 @@ def _explain_request_ahead(snapshot: ReadableContainerRecreateRequest, pod: PodV
         see = f"see what it waits for (kubectl kruise explain crr/{where})"
         return Reason(Code.PARALLELISM, f"{words}{_describe_end(snapshot.request)}", f"{see}; {delete}")
     limit = first.spec.active_deadline_seconds if first.spec is not None else None
-    endless = "" if limit is not None else f"; {first.name} has no spec.activeDeadlineSeconds that ends it"
+    endless = (
+        "" if limit is not None else f"; request {first.name} has no spec.activeDeadlineSeconds that ends it"
+    )
     return Reason(
         obstacle.code,
         f"{words}, and waits: {obstacle.message}{endless}{_describe_end(snapshot.request)}",

@@ -19,8 +19,8 @@ def headline_of(status: Mapping[str, Any]) -> str:
     """Return one line about the progress of the job."""
     desired, succeeded = (status.get(name, 0) for name in ("desired", "succeeded"))
     failed = len(status.get("failedImageStatuses") or ())
-    images = format_count(desired, "image")
-    return f"of {images} {format_count(succeeded, 'is', 'are')} on all selected nodes, {failed} failed"
+    images_are = format_count(desired, "image is", "images are")
+    return f"{succeeded} of {images_are} on all selected nodes, {failed} failed"
 
 
 def list_children(snapshot: ImageListPullJobSnapshot) -> Iterator[InsightChild]:

@@ -21,13 +21,12 @@ def headline_of(status: Mapping[str, Any]) -> str:
     desired, active, succeeded, failed = (
         status.get(name, 0) for name in ("desired", "active", "succeeded", "failed")
     )
-    nodes = format_count(desired, "node")
+    nodes_have = format_count(desired, "node has", "nodes have")
     said = status.get("message") or "not started"
     counts = (
-        f"{format_count(succeeded, 'has', 'have')} the image, {failed} failed, "
-        f"{format_count(active, 'pulls', 'pull')} it"
+        f"{succeeded} of {nodes_have} the image, {failed} failed, {format_count(active, 'pulls', 'pull')} it"
     )
-    return f"{said}: of {nodes} {counts}"
+    return f"{said}: {counts}"
 
 
 def list_nodes_at_work(snapshot: ImagePullJobSnapshot) -> Iterator[AtWork]:

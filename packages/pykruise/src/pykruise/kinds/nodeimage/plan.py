@@ -212,4 +212,4 @@ def _list_skipped(snapshot: NodeImageSnapshot) -> dict[str, Reason]:
 
 def _describe_owners(references: Sequence[ObjectReference]) -> str:
     names = [f"{ref.namespace}/{ref.name}" for ref in references]
-    return f", for {', '.join(names)}" if names else ""
+    return f" (requested by {', '.join(names)})" if names else ""

@@ -32,7 +32,7 @@ def explain_older_pod(ws: StatefulSetWorkingSet, slot: Slot, never_ready: NeverR
         message = f"it has an older revision, which the partition keeps, and {_WAITS}"
         lower = "set spec.updateStrategy.rollingUpdate.partition to 0"
         return Reason(Code.OLDER_REVISION, message, f"{lower}; then {delete}")
-    instead = f"{delete}: a pod of the newest revision replaces this pod"
+    instead = f"delete the pod ({delete}): a pod of the newest revision replaces it"
     if replaced := never_ready.explain(pod):
         return Reason(
             Code.OLDER_REVISION,
@@ -45,5 +45,5 @@ def explain_older_pod(ws: StatefulSetWorkingSet, slot: Slot, never_ready: NeverR
         return Reason(Code.OLDER_REVISION, f"it has an older revision, and {kept}", instead)
     may_be_replaced = pod.is_never_ready and not (ws.spec.is_on_delete or ws.spec.is_paused)
     annotate = f"kubectl annotate {ADVANCED_STATEFUL_SETS}/{owner.name} {option}=60 -n {owner.namespace}"
-    also = f"; or {annotate}" if may_be_replaced else ""
+    also = f"; or let the manager replace pods that are never ready ({annotate})" if may_be_replaced else ""
     return Reason(Code.OLDER_REVISION, f"it has an older revision, and {_WAITS}", f"{instead}{also}")

@@ -262,7 +262,7 @@ def _find_claims_left(ws: StatefulSetWorkingSet) -> dict[str, Reason]:
         "its claims differ from their templates: without the gate StatefulSetAutoResizePVCGate of the manager,"
         " volumeClaimUpdateStrategy has no effect"
     )
-    reason = Reason(Code.CLAIMS, message, "turn the gate StatefulSetAutoResizePVCGate of the manager on")
+    reason = Reason(Code.CLAIMS, message, "turn on the gate StatefulSetAutoResizePVCGate of the manager")
     return {slot.name: reason for slot in ws.slots if slot.pod and not growth.is_compatible(slot.ordinal)}
 
 

@@ -295,10 +295,10 @@ def _explain_unplaced(ws: UnitedDeploymentWorkingSet, allocated: Mapping[str, in
     if not closed:
         message = f"{pods} into no subset: each subset has reached its maxReplicas"
         return Reason(Code.NO_SUBSET, message, "raise maxReplicas in spec.topology.subsets")
-    names = ", ".join(closed)
+    subsets = f"subset{'' if len(closed) == 1 else 's'} {', '.join(closed)}"
     return Reason(
         Code.UNSCHEDULABLE,
-        f"{pods} into no subset: pods of subset {names} found no node",
+        f"{pods} into no subset: pods of {subsets} found no node",
         f"make room on the nodes of subset {closed[0]}, whose node selector cannot be changed",
     )
 

@@ -305,7 +305,7 @@ def _explain_start_failure(pod: PodView, status: ContainerStatusFacts, correctio
         return Reason(Code.CONTAINER_FAILS, message, remedy, status.name)
     message = f"container {status.name} terminates repeatedly: exit code {status.last_exit_code}, {restarts}"
     log = read_log(pod.namespace, pod.name, status.name, previous=True)
-    return Reason(Code.CONTAINER_FAILS, message, f"{log}, {where.whole}", status.name)
+    return Reason(Code.CONTAINER_FAILS, message, f"{log}, and {where.whole}", status.name)
 
 
 def _find_scheduling_obstacle(

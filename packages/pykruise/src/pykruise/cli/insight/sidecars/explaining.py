@@ -82,7 +82,7 @@ def _describe_finished(sight: SidecarSight) -> Iterator[str]:
         name = sight.view.contents.revision if sight.view.contents is not None else ""
         have = format_count(len(updated), "pod has", "pods have")
         ready = format_count(sum(map(_is_serving, updated)), "of them is", "of them are")
-        yield f"{have} the sidecars of {name}, {ready} ready"
+        yield f"{have} the sidecars of {name}, and {ready} ready"
 
 
 # ── the SidecarSet itself ────────────────────────────────────────────────────
@@ -144,7 +144,7 @@ def _waits_of_injection(sight: SidecarSight) -> Iterator[Wait]:
     if not has_contents(view):
         return
     if view.is_injection_paused:
-        words = "injectionStrategy.paused: new pods get no sidecars"
+        words = "injectionStrategy.paused is true: new pods get no sidecars"
         yield Wait(
             code=Code.INJECTION_PAUSED, words=words, remedy="set spec.injectionStrategy.paused to false"
         )

@@ -231,7 +231,7 @@ def _forecast_unscheduled_pod(
     patience = sight.view.reschedule_after_s
     if not patience:
         return (
-            f"{words}subset {subset.name} is strict, so its pods wait",
+            f"{words}pods of subset {subset.name} are not moved to other subsets, so they wait",
             f"{room}; or set scheduleStrategy.type to Adaptive with adaptive.rescheduleCriticalSeconds",
         )
     later = (
@@ -266,7 +266,7 @@ def _explain_nodes(sight: SpreadSight, number: int, subset: Subset, pod: Documen
 def _list_pods_without_subset(sight: SpreadSight, plan: Plan) -> Iterator[Wait]:
     """Yield pods of the workload that belong to no subset."""
     for name, reason in plan.skipped.items():
-        words = f"of no subset: {reason.message}"
+        words = f"in no subset: {reason.message}"
         yield Wait(code=reason.code, words=words, pods=(name,), remedy=reason.remedy)
     if plan.skipped and sight.are_reviewed is False:
         yield make_unreviewed_wait()

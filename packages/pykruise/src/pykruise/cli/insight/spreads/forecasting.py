@@ -54,7 +54,7 @@ async def forecast_spread(
         stays={}
         if sight.problem
         else group_by_reason(
-            (f"of no subset: {why.message}", name) for name, why in groups.unassigned.items()
+            (f"in no subset: {why.message}", name) for name, why in groups.unassigned.items()
         ),
         new_pods=tuple(_describe_new_pods(sight, groups)),
         notes=tuple(_find_notes(sight, groups)),
