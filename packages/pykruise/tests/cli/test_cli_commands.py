@@ -100,7 +100,7 @@ def test_an_unwritable_kubeconfig_is_reported_in_one_line(tmp_path: Path) -> Non
     ("text", "problem"),
     [
         (None, "the file does not exist"),
-        ("a: [", "malformed YAML at line 1"),
+        ("a: [", "malformed YAML at line 2"),
         ("[]", "kubeconfig"),
         ("apiVersion: v1\nkind: Config\n", "the file has no contexts"),
     ],

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from pykruise.kube.resources import CONFIG_MAPS, NAMESPACES, PODS, SECRETS, Resource
+from pykruise.kube.resources import CONFIG_MAPS, NAMESPACES, PODS, SECRETS
 from pykruise.manager.install import Installation, build_manifests
 from pykruise.manager.uninstall import FOREIGN, find_foreign_objects
 from pykruise.sandbox.cluster import ClusterSettings
@@ -37,7 +37,5 @@ async def test_objects_of_other_programs_in_the_namespace_are_found() -> None:
         await client.create(PODS, PLACE, named("db", spec=pod))
         await client.create(SECRETS, "default", {"metadata": {"name": "elsewhere", "namespace": "default"}})
         # then
-        found: dict[Resource, Any] = {
-            loss.resource: loss.objects for loss in await find_foreign_objects(client, PLACE)
-        }
-        assert found == {PODS: ("platform/db",), CONFIG_MAPS: ("platform/important",)}
+        losses = {loss.resource: loss.objects for loss in await find_foreign_objects(client, PLACE)}
+        assert losses == {PODS: ("platform/db",), CONFIG_MAPS: ("platform/important",)}

@@ -316,14 +316,14 @@ async def test_unknown_fields_are_dropped_warned_of_or_refused(
 async def test_yaml_is_read_and_written() -> None:
     # given
     api = Api.fresh()
-    body = b"apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: y\ndata:\n  day: 2024-01-01\n  n: '1'\n"
+    body = b"apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: z\ndata:\n  day: 2024-01-01\n  m: '1'\n"
     # when
     reply = await api.call("POST", CONFIG_MAPS, body, content_type="application/yaml")
-    shown = await api.get(f"{CONFIG_MAPS}/y", accept="application/yaml")
+    shown = await api.get(f"{CONFIG_MAPS}/z", accept="application/yaml")
     # then
-    assert reply.doc["data"] == {"day": "2024-01-01", "n": "1"}
+    assert reply.doc["data"] == {"day": "2024-01-01", "m": "1"}
     assert shown.headers["content-type"] == "application/yaml"
-    assert b"name: y" in shown.raw
+    assert b"name: z" in shown.raw
 
 
 async def test_a_body_in_another_format_or_too_large_is_refused() -> None:

@@ -182,7 +182,7 @@ async def test_a_body_beyond_the_limit_is_a_413_status_and_is_not_read_to_its_en
 async def test_yaml_bodies_are_taken() -> None:
     async with running() as front, client(front) as session:
         # given
-        body = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: y}\ndata: {a: b}\n"
+        body = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: z}\ndata: {a: b}\n"
         # when
         headers = {"Content-Type": "application/yaml"}
         async with session.post(CONFIG_MAPS, data=body, headers=headers) as answer:

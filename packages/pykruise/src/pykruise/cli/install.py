@@ -137,25 +137,15 @@ async def check_uninstall(*, namespace: str, kubeconfig: Path | None, context: s
     for loss in (*losses, *foreign):
         click.echo(_format_loss(loss))
     kinds = ", ".join(loss.resource.plural for loss in losses)
-    problems = [
-        *(
-            [
-                f"there still exists some {kinds} in the cluster; deleting their CRDs deletes them, and the pods that"
-                " they own"
-            ]
-            if losses
-            else []
-        ),
-        *(
-            [
-                f"namespace {namespace} contains objects that pykruise did not install; to keep the namespace, use"
-                " pykruise install --no-create-namespace"
-            ]
-            if foreign
-            else []
-        ),
-    ]
-    raise CommandError("; ".join(problems))
+    of_kinds = (
+        f"there still exists some {kinds} in the cluster; deleting their CRDs deletes them, and the pods that they"
+        " own"
+    )
+    of_others = (
+        f"pykruise did not install all objects in namespace {namespace}; to keep the namespace, use pykruise install"
+        " --no-create-namespace"
+    )
+    raise CommandError("; ".join([of_kinds] * bool(losses) + [of_others] * bool(foreign)))
 
 
 def _format_loss(loss: Loss) -> str:

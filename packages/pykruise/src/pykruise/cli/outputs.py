@@ -24,7 +24,11 @@ def format_document(document: Any, output: str) -> str:
     if output == "yaml":
         import yaml
 
-        text: str = yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=2**30)
+        from pykruise.kube.yaml_documents import KubernetesDumper
+
+        text: str = yaml.dump(
+            document, Dumper=KubernetesDumper, sort_keys=False, allow_unicode=True, width=2**30
+        )
         return text.rstrip("\n")
     return json.dumps(document, indent=2)
 

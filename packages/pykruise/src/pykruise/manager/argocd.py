@@ -7,12 +7,13 @@ Suspended, so a sync fails or is delayed. The scripts here report the phase that
 (lua_health.py).
 """
 
-from typing import Final
+from typing import Any, Final
 
 import yaml
 
 from pykruise.kinds import list_kinds
 from pykruise.kube.documents import Document
+from pykruise.kube.yaml_documents import KubernetesDumper
 from pykruise.manager.lua_health import AT, build_health_script, format_path_table
 from pykruise.plans.shown import Field, Shown
 
@@ -147,11 +148,11 @@ def build_config_map(*, namespace: str = "argocd", name: str = "argocd-cm") -> D
     }
 
 
-class _Dumper(yaml.SafeDumper):
+class _Dumper(KubernetesDumper):
     """Writes scripts as YAML block texts, which people can read."""
 
 
-def _as_block(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
+def _as_block(dumper: Any, text: str) -> Any:
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
 
 

@@ -10,18 +10,12 @@ from typing import Any
 import yaml
 
 from pykruise.kube.documents import Document
-
-
-class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
-    """Writes YAML without anchors, because anchors are hard to read for people."""
-
-    def ignore_aliases(self, _data: object) -> bool:
-        return True
+from pykruise.kube.yaml_documents import KubernetesDumper
 
 
 def format_yaml(value: Any) -> str:
     """Return one value as YAML, with a mapping's keys in their order."""
-    text: str = yaml.dump(value, Dumper=_Dumper, sort_keys=False, width=120)
+    text: str = yaml.dump(value, Dumper=KubernetesDumper, sort_keys=False, width=120)
     return text
 
 

@@ -73,9 +73,11 @@ def read_kubeconfig(path: Path) -> dict[str, Any]:
     """Return the document of one file; empty for an empty file. Raises ConfigurationError if it is not a kubeconfig."""
     import yaml
 
+    from pykruise.kube.yaml_documents import read_yaml
+
     where = f"kubeconfig {path}"
     try:
-        document = yaml.safe_load(path.read_text("utf-8"))
+        document = read_yaml(path.read_text("utf-8"))
     except OSError as err:
         raise ConfigurationError(f"{where}: cannot be read: {err.strerror}; check its permissions") from err
     except yaml.YAMLError as err:
@@ -106,6 +108,8 @@ def store_oidc_settings(path: Path, user: str, settings: Mapping[str, str]) -> N
     """
     import yaml
 
+    from pykruise.kube.yaml_documents import KubernetesDumper
+
     target = Path(os.path.realpath(path))
     lock = target.with_name(f"{target.name}.lock")
     os.close(os.open(lock, os.O_CREAT | os.O_EXCL, 0o600))
@@ -114,7 +118,7 @@ def store_oidc_settings(path: Path, user: str, settings: Mapping[str, str]) -> N
         for entry in document.get("users") or ():
             if entry.get("name") == user:
                 entry["user"]["auth-provider"]["config"].update(settings)
-        text = yaml.safe_dump(document, sort_keys=False)
+        text = yaml.dump(document, Dumper=KubernetesDumper, sort_keys=False)
         replace_file(target, text, mode=stat.S_IMODE(target.stat().st_mode))
     finally:
         lock.unlink()

@@ -168,18 +168,16 @@ def format_yaml(document: Any) -> str:
     """
     import yaml
 
-    class Dumper(getattr(yaml, "SafeDumper")):  # type: ignore[misc]  # noqa: B009
-        def ignore_aliases(self, data: Any) -> bool:
-            return True
+    from pykruise.kube.yaml_documents import KubernetesDumper
+
+    class Dumper(KubernetesDumper):
+        pass
 
     def text(dumper: Any, value: str) -> Any:
         style = None
         if "\n" in value:
             style = "|"
-        elif (
-            _is_ambiguous(value)
-            or dumper.resolve(yaml.ScalarNode, value, (True, False)) != "tag:yaml.org,2002:str"
-        ):
+        elif dumper.resolve(yaml.ScalarNode, value, (True, False)) != "tag:yaml.org,2002:str":
             style = '"'
         return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
 
@@ -188,12 +186,6 @@ def format_yaml(document: Any) -> str:
         document, Dumper=Dumper, default_flow_style=False, allow_unicode=True, width=2**30, sort_keys=True
     )
     return dumped.removesuffix("...\n")
-
-
-_is_ambiguous = re.compile(
-    r"y|Y|n|N|yes|no|on|off|~|null|[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?|[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|=",
-    re.IGNORECASE,
-).fullmatch
 
 
 # ── kyaml ────────────────────────────────────────────────────────────────────

@@ -123,7 +123,7 @@ async def check_drains(live: Live) -> Sequence[Finding]:
     closed = [
         str(budget["metadata"]["name"])
         for budget in await live.list(POD_DISRUPTION_BUDGETS, live.namespace)
-        if _selects(budget, labels) and _never_allows(budget.get("status") or {})
+        if _selects(budget, labels) and _is_closed(budget.get("status") or {})
     ]
     if not closed:
         return [make_fine("drains", "no PodDisruptionBudget keeps all managers")]
@@ -141,7 +141,7 @@ def _selects(budget: Document, labels: Mapping[str, str]) -> bool:
     return selector.matches(labels)
 
 
-def _never_allows(status: Mapping[str, Any]) -> bool:
+def _is_closed(status: Mapping[str, Any]) -> bool:
     """Whether a budget allows no eviction although all of its pods are healthy."""
     expected, needed = int(status.get("expectedPods", 0)), int(status.get("desiredHealthy", 0))
     return 0 < expected <= needed

@@ -15,7 +15,7 @@ import yaml
 
 from pykruise.kube.documents import Document
 from pykruise.kube.values.go_text import quote_text
-from pykruise.kube.yaml_documents import read_yaml
+from pykruise.kube.yaml_documents import KubernetesDumper, read_yaml
 from pykruise.sandbox.apiserver.requests.statuses import (
     make_bad_request,
     make_no_representation,
@@ -238,7 +238,7 @@ def _check_yaml(text: str) -> None:
 
 def to_yaml(body: bytes) -> bytes:
     """Convert a JSON response to YAML."""
-    text: str = yaml.dump(orjson.loads(body), Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True)
+    text: str = yaml.dump(orjson.loads(body), Dumper=KubernetesDumper, sort_keys=False, allow_unicode=True)
     return text.encode()
 
 
