@@ -142,7 +142,7 @@ async def check_uninstall(*, namespace: str, kubeconfig: Path | None, context: s
         " own"
     )
     of_others = (
-        f"pykruise did not install all objects in namespace {namespace}; to keep the namespace, use pykruise install"
+        f"objects of other programs are in namespace {namespace}; to keep the namespace, use pykruise install"
         " --no-create-namespace"
     )
     raise CommandError("; ".join([of_kinds] * bool(losses) + [of_others] * bool(foreign)))
