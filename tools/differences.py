@@ -398,7 +398,7 @@ _DAEMON_SET: Final = _differences_of(
         "when webhooks are down, `spec.selector` and the template's labels can be changed, and every node gets "
         "a second pod",
         "no pod is changed ([how to recover](daemonset.md#the-selector-cannot-be-changed))",
-        'see "all kinds"',
+        "with the changed selector, the controller would orphan all pods",
     ),
     (
         "the v1alpha1 annotation for progressive creation stays after a client disabled the feature through "
@@ -724,7 +724,7 @@ _POD_PROBE_MARKER: Final = _differences_of(
     ),
     (
         "one update of the pod's status contains conditions, labels and annotations",
-        "a patch of the pod contains metadata, a patch of its status the conditions",
+        "a patch of the pod contains the metadata, and a patch of its status contains the conditions",
         "webhooks and policies that review pods see changed labels and annotations; most do not review `pods/status`",
     ),
     (
@@ -869,7 +869,7 @@ _POD_UNAVAILABLE_BUDGET: Final = _differences_of(
     ),
     (
         "a pod of a deleted budget has no budget",
-        "the next budget that selects it protects it",
+        "another budget that selects the pod protects it",
         "the pod stays protected",
     ),
     (
@@ -943,7 +943,7 @@ _ADVANCED_CRON_JOB: Final = _differences_of(
         "no scheduled time starts two jobs",
     ),
     (
-        "after more than 100 missed times, it never creates a job again",
+        "after more than 100 missed times, no job is created any more",
         "the latest missed time starts a job",
         "the schedule continues",
     ),
@@ -1162,7 +1162,7 @@ _EPHEMERAL_JOB: Final = _differences_of(
     ),
     (
         "when some pods succeeded and others failed, the phase is `Unknown` forever",
-        "it is `Failed` once all have ended",
+        "it is `Failed` when all pods have ended",
         "every job ends",
     ),
     (
@@ -1210,7 +1210,7 @@ _CONTAINER_RECREATE_REQUEST: Final = _differences_of(
         "`isKilled` is also set for a container that restarts without a kill; if the agent saw that it had ended, "
         "`forceRecreate` then does not stop it",
         "only a kill sets `isKilled`, and `forceRecreate` stops the container when it runs again",
-        "the field is true, and `forceRecreate` has an effect",
+        "`isKilled` is correct, and `forceRecreate` has an effect",
     ),
     (
         "`minStartedSeconds` and `ttlSecondsAfterFinished` below 0 are accepted in v1alpha1",
@@ -1280,7 +1280,7 @@ _AGENT: Final = _differences_of(
         "the agent does not see the files of other programs on the node",
     ),
     (
-        "its role may write pods and NodeImages",
+        "the agent's role may write pods and NodeImages",
         "it may write only statuses and events, and read (`get`) secrets in one namespace",
         "an attacker who controls an agent can do less",
     ),
