@@ -176,7 +176,7 @@ def descheduler(needed: Callable[[Part, str], Path], cluster: Cluster, tmp_path:
 
 
 @runs_descheduler(
-    "PodUnavailableBudget: it evicts as many pods as the budget allows, and goes on when they are ready"
+    "PodUnavailableBudget: it evicts as many pods as the budget allows, and continues when they are ready"
 )
 def test_descheduler_evicts_as_many_pods_as_a_budget_allows(descheduler: Descheduler, apps: Apps) -> None:
     apps.create(CLONE_SET)
@@ -278,7 +278,7 @@ def test_karpenter_treats_pods_by_their_owner(karpenter: Program, apps: Apps) ->
 
 @runs_karpenter(
     "budgets: a PodDisruptionBudget in percent of a CloneSet; its eviction queue waits where a PodUnavailableBudget"
-    " refuses, and goes on when it allows"
+    " refuses, and continues when the budget allows an eviction"
 )
 def test_karpenter_respects_both_kinds_of_budgets(karpenter: Program, apps: Apps) -> None:
     apps.create(CLONE_SET)

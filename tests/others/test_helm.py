@@ -104,7 +104,8 @@ def helm(programs: dict[str, Path], place: Place, tmp_path: Path, release: str) 
 
 @real
 @runs_in_both(
-    "every kind: installed and waited for, upgraded without a change, with one, rolled back, uninstalled"
+    "every kind: installed, upgraded without a change and with a change, rolled back, uninstalled; each step waits"
+    " until the objects are ready"
 )
 def test_helm_installs_upgrades_rolls_back_and_uninstalls_every_kind(
     helm: Helm, place: Place, release: str

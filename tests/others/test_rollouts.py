@@ -204,7 +204,7 @@ def test_a_canary_continues_when_it_is_approved(stage: Staging, workload: Worklo
     it.ends(NEW)
 
 
-@runs("CloneSet: set back in a step")
+@runs("CloneSet: rolled back in a step")
 def test_a_reverted_canary_leaves_no_new_pod(stage: Staging) -> None:
     it = stage(CLONE_SET, "back")
     it.begin(canary("back", CLONE_SET, waits("40%"), {"replicas": "100%"}))
@@ -332,7 +332,7 @@ def test_a_blue_green_release_ends_after_a_scale_down_in_the_middle(stage: Stagi
     it.ends(NEW, pods=3)
 
 
-@runs("CloneSet: blue-green, set back")
+@runs("CloneSet: blue-green, rolled back")
 def test_green_pods_are_deleted_when_a_blue_green_release_is_reverted(stage: Staging) -> None:
     it = stage(CLONE_SET, "green")
     it.begin(*service("green"), blue_green("green"))

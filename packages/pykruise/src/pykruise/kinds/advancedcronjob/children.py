@@ -43,7 +43,7 @@ AMOUNTS: Final = (
     ("failurePolicy", "restartLimit"),
 )
 """Policy of a BroadcastJob's spec, and its field. The controller of BroadcastJobs treats a negative value as 0: the
-deadline has passed, the job is deleted once it has ended, and no restart is allowed.
+deadline has passed, the job is deleted when it has ended, and no restart is allowed.
 """
 _SELECTORS: Final = frozenset({"selector", "podSelector"})
 """Fields in which `{}` selects everything."""

@@ -96,7 +96,7 @@ _STORED: Final = StoredSpec(
     options=OPTIONS,
     kept={
         "spec.completionPolicy.activeDeadlineSeconds": "a deadline that has passed: the job fails immediately",
-        "spec.completionPolicy.ttlSecondsAfterFinished": "a time that has passed: the job is deleted once it has ended",
+        "spec.completionPolicy.ttlSecondsAfterFinished": "a time that has passed: the job is deleted when it has ended",
         "spec.failurePolicy.restartLimit": "no restart is allowed",
     },
 )

@@ -92,7 +92,7 @@ def _format_headline(status: Mapping[str, Any]) -> str:
 _STORED: Final = StoredSpec(
     errors=errors_of,
     kept={
-        "spec.ttlSecondsAfterFinished": "a time that has passed: the request is deleted once it has ended",
+        "spec.ttlSecondsAfterFinished": "a time that has passed: the request is deleted when it has ended",
         "spec.strategy.minStartedSeconds": "0 seconds",
     },
 )

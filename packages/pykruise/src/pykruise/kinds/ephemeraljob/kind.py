@@ -85,7 +85,7 @@ _STORED: Final = StoredSpec(
         "spec.replicas": "no pod gets the containers",
         "spec.parallelism": "no containers are started",
         "spec.activeDeadlineSeconds": "a deadline that has passed",
-        "spec.ttlSecondsAfterFinished": "a time that has passed: the job is deleted once it has ended",
+        "spec.ttlSecondsAfterFinished": "a time that has passed: the job is deleted when it has ended",
     },
 )
 
