@@ -51,7 +51,7 @@ FLAGS: Final[Sequence[Flag]] = (
     make_text_flag(
         "pprof-addr", ":10222", "Address of thread dumps and memory statistics.", read=read_address
     ),
-    switch("enable-pprof", "true", "Serve --pprof-addr."),
+    switch("enable-pprof", "true", "Serve thread dumps and memory statistics at --pprof-addr."),
     make_text_flag("socket-file", "", "Socket to use, below --runtime-dir (default: all known sockets)."),
     make_text_flag("runtime-dir", "/hostvarrun", "Path of the host's run directory."),
     make_text_flag(
