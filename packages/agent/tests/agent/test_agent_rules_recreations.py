@@ -44,13 +44,20 @@ def request(
 def test_a_request_is_kept_without_the_fields_that_users_can_make_large() -> None:
     # given
     document = request("app")
-    meta = {"namespace": "ns", "uid": "u", "resourceVersion": "1", "labels": {"a": "b"}}
+    meta = {
+        "namespace": "ns",
+        "uid": "u",
+        "resourceVersion": "1",
+        "creationTimestamp": "2026-05-01T12:00:00Z",
+    }
+    labels = {"crr.apps.kruise.io/pod-uid": "p", **{f"label-{number}": "x" for number in range(1000)}}
     large = {"annotations": {"x": "y" * 1000}, "managedFields": [{"manager": "z" * 1000}]}
-    document["metadata"] |= meta | large
+    document["metadata"] |= {**meta, **large, "labels": labels}
     # when
     view = project_request(msgspec.json.encode(document))
     # then
-    assert view.document == {**document, "metadata": {"name": "again", **meta}}
+    kept = {"name": "again", **meta, "labels": {"crr.apps.kruise.io/pod-uid": "p"}}
+    assert view.document == {**document, "metadata": kept}
 
 
 def old(name: str) -> OnNode:

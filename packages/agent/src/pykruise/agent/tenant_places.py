@@ -3,14 +3,17 @@
 a check that is due ──try_take(namespace, pod)──▶ TenantPlaces ──▶ it runs ──release()──▶ the place is free again
                                                              └──▶ no place: it tries again later
 
-A namespace takes a place only while it holds fewer places than are free. So one namespace holds at most half of the
-places, two namespaces at most two thirds, and an additional namespace always gets a place. The controller that uses the
-places needs more workers than there are places, because waiting work must not hold a worker.
+A quarter of the places is reserved for namespaces that hold no place. Of the other places, a namespace takes one only
+while it holds fewer than are free; for a pod that holds none, it may hold twice as many as are free. So one namespace
+holds at most half of the places, and of 256 places a few greedy namespaces leave 64 to others, one to each. The
+controller that uses the places needs more workers than there are places, because waiting work must not hold a worker.
 """
 
 from collections import Counter
 
 __all__ = ["TenantPlaces"]
+
+_RESERVED_SHARE = 4
 
 
 class TenantPlaces:
@@ -18,20 +21,26 @@ class TenantPlaces:
 
     def __init__(self, count: int, *, most_of_pod: int) -> None:
         self._free = count
+        self._reserved = count // _RESERVED_SHARE
         self._most_of_pod = most_of_pod
         self._of_namespace = Counter[str]()
         self._of_pod = Counter[tuple[str, str]]()
 
     def try_take(self, namespace: str, pod: str) -> bool:
-        """Take a place if the pod and its namespace may have one more, and return whether they may. `pod`: its name or
-        its UID.
-        """
-        if self._of_namespace[namespace] >= self._free or self._of_pod[namespace, pod] >= self._most_of_pod:
+        """Take a place if the pod may have one more, and return whether it may. `pod`: its name or its UID."""
+        if not self._may_take(namespace, pod):
             return False
         self._free -= 1
         self._of_namespace[namespace] += 1
         self._of_pod[namespace, pod] += 1
         return True
+
+    def _may_take(self, namespace: str, pod: str) -> bool:
+        of_namespace, of_pod = self._of_namespace[namespace], self._of_pod[namespace, pod]
+        if not of_namespace:
+            return self._free > 0
+        factor = 1 if of_pod else 2
+        return of_pod < self._most_of_pod and of_namespace < factor * (self._free - self._reserved)
 
     def release(self, namespace: str, pod: str) -> None:
         """Give back a place that was taken for the pod."""

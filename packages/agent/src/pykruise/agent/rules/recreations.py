@@ -29,10 +29,20 @@ REQUESTS: Final = Resource(
     "apps.kruise.io", "v1beta1", "containerrecreaterequests", "ContainerRecreateRequest"
 )
 POD_UID_LABEL: Final = "crr.apps.kruise.io/pod-uid"
+_READ_METADATA: Final = (
+    "namespace",
+    "name",
+    "uid",
+    "resourceVersion",
+    "creationTimestamp",
+    "deletionTimestamp",
+)
 
 
 class RecreateRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A request. `document` has the fields of the request without annotations and managedFields, which can be large."""
+    """A request. `document` has its spec and status, and of its metadata only what the rules read: users can make
+    labels and annotations large.
+    """
 
     namespace: str
     name: str
@@ -53,8 +63,10 @@ def project_request(raw: bytes | msgspec.Raw) -> RecreateRequest:
     """Return the request of a JSON text. Raises msgspec.DecodeError and KeyError for an invalid one."""
     document = decode(raw)
     metadata = document["metadata"]
-    for name in ("annotations", "managedFields"):
-        metadata.pop(name, None)
+    document["metadata"] = {
+        **{name: metadata[name] for name in _READ_METADATA if name in metadata},
+        "labels": {POD_UID_LABEL: labels_of(document).get(POD_UID_LABEL, "")},
+    }
     return RecreateRequest(
         namespace=metadata["namespace"],
         name=metadata["name"],
