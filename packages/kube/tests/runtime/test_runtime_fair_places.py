@@ -92,26 +92,6 @@ async def test_a_plan_with_slow_chains_leaves_an_equal_number_of_places_to_other
     assert await board.count_free() == 4
 
 
-async def test_a_plan_with_slow_chains_never_delays_the_first_chain_of_another_plan() -> None:
-    # given 32 places, and a plan whose chains take half a minute
-    board = Board(32)
-    slow = board.start("s" * 100, 30)
-    await asyncio.sleep(1)
-    assert board.under_way == 28
-    # when four other plans start, each with two chains
-    began = asyncio.get_running_loop().time()
-    quick = board.start("abcd" * 2, 0.5)
-    await asyncio.gather(*quick)
-    # then each works immediately, and its second chain waits only for its first one
-    assert asyncio.get_running_loop().time() - began == 1.0
-    # and the slow plan still has its share
-    assert board.under_way == 28
-    for task in slow:
-        task.cancel()
-    await asyncio.gather(*slow, return_exceptions=True)
-    assert (board.places._held, board.places._waiting, board.places._free) == ({}, {}, 32)
-
-
 async def test_a_cancelled_wait_takes_no_place() -> None:
     # given one place that is in use, and three chains that wait
     board = Board(1)

@@ -2,13 +2,13 @@
 
 chain ──acquire(plan)──▶ FairPlaces ──▶ its writes ──release(plan)──▶ the next chain, perhaps of another plan
 
-An eighth of the places is reserved for plans that hold no place. A plan alone can use all other places. While chains
-of several plans wait, a free place goes to the plan that holds the fewest places; plans that hold equally many take
-turns. So plans that wait soon hold equal numbers of places. If plans only took turns, a plan with slow writes, for
-example because of a webhook, would soon hold almost all places, because it keeps each one for longer.
+A plan alone can use all places. While chains of several plans wait, a free place goes to the plan that holds the fewest
+places; plans that hold equally many take turns. So plans that wait soon hold equal numbers of places. If plans only
+took turns, a plan with slow writes, for example because of a webhook, would soon hold almost all places, because it
+keeps each one for longer.
 
-A place that is in use is never taken back. So without the reserve, a plan that starts beside a plan with slow writes
-would wait for the first chain that ends.
+A place that is in use is never taken back. So a plan that starts while all places are in use waits for the first chain
+that ends.
 """
 
 import asyncio
@@ -17,15 +17,13 @@ from collections.abc import Hashable
 
 __all__ = ["FairPlaces"]
 
-_RESERVED_SHARE = 8
-
 
 class FairPlaces:
     """A number of places. Only one event loop may use them."""
 
     def __init__(self, count: int) -> None:
         self._free = count
-        self._reserved = count // _RESERVED_SHARE
+        """Number of free places; 0 while a chain waits."""
         self._held: dict[Hashable, int] = {}
         """Plan -> number of its places."""
         self._waiting: dict[Hashable, deque[asyncio.Future[None]]] = {}
@@ -33,8 +31,9 @@ class FairPlaces:
 
     async def acquire(self, plan: Hashable) -> None:
         """Wait for a place of the plan. Waiting can be cancelled."""
-        if self._may_take(plan) and plan not in self._waiting:
-            self._take(plan)
+        if self._free:
+            self._free -= 1
+            self._held[plan] = self._held.get(plan, 0) + 1
             return
         turn = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(plan, deque()).append(turn)
@@ -50,26 +49,17 @@ class FairPlaces:
         held = self._held.pop(plan) - 1
         if held:
             self._held[plan] = held
-        self._free += 1
         while self._waiting:
             following = min(self._waiting, key=self._count_held)
-            if not self._may_take(following):
-                return
             turns = self._waiting.pop(following)
             turn = turns.popleft()
             if turns:
                 self._waiting[following] = turns
             if not turn.cancelled():
-                self._take(following)
+                self._held[following] = self._count_held(following) + 1
                 turn.set_result(None)
-
-    def _may_take(self, plan: Hashable) -> bool:
-        """Whether a free place may go to the plan; a reserved one only if the plan holds none."""
-        return self._free > (self._reserved if self._count_held(plan) else 0)
-
-    def _take(self, plan: Hashable) -> None:
-        self._free -= 1
-        self._held[plan] = self._count_held(plan) + 1
+                return
+        self._free += 1
 
     def _count_held(self, plan: Hashable) -> int:
         return self._held.get(plan, 0)
