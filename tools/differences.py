@@ -713,6 +713,21 @@ _POD_PROBE_MARKER: Final = _differences_of(
         "probes reach this pod, and no other",
     ),
     (
+        "the containers of static pods are never found, so their probes do not run",
+        "they are found by the name of the pod",
+        "probes of static pods have results",
+    ),
+    (
+        "all probes of a node run independently of each other",
+        "at most eight probes of a pod, 128 of a namespace and 256 of a node run at the same time",
+        "the memory and the CPU time of the agent are limited",
+    ),
+    (
+        "an https probe offers HTTP/2",
+        "a probe uses HTTP/1.1",
+        "the agent has no HTTP/2 client for such probes; a server that speaks only HTTP/2 fails",
+    ),
+    (
         "a NodePodProbe that is created after its pods stays empty until one of them changes",
         "the creation of the NodePodProbe enqueues the markers",
         "probes run from the start",
