@@ -13,9 +13,9 @@ import pytest
 from pykruise.kinds import list_kinds
 from pykruise.kube.documents import encode
 from pykruise.plans.kind import Kind
+from pykruise.testing.contents import documents_of as read_manifests
 from support.scenario import Object, Stage
 from support.uniteddeployments import ALL_TEMPLATES, united_document
-from support.yaml_documents import yaml_documents
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -23,8 +23,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 @cache
 def read_examples() -> tuple[Object, ...]:
     """All documents of the examples."""
-    paths = sorted(EXAMPLES.glob("*.yaml"))
-    return tuple(document for path in paths for document in yaml_documents(path.read_text()))
+    return tuple(read_manifests(sorted(EXAMPLES.glob("*.yaml"))))
 
 
 def kinds_with_revisions() -> Iterator[Kind]:

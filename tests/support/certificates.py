@@ -8,18 +8,27 @@ from pathlib import Path
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from cryptography.x509.oid import NameOID
+
+Key = ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey
 
 
 class Authority:
-    """A CA for one test. `parent`: the CA that signs its certificate; None: it is self-signed."""
+    """A CA for one test. `parent`: the CA that signs its certificate; None: it is self-signed. `valid`: begin and end;
+    None: from an hour ago for a day."""
 
-    def __init__(self, name: str = "test authority", *, parent: "Authority | None" = None) -> None:
+    def __init__(
+        self,
+        name: str = "test authority",
+        *,
+        parent: "Authority | None" = None,
+        valid: tuple[float, float] | None = None,
+    ) -> None:
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         issuer = parent or self
-        builder = _builder(self._name, issuer._name, self._key.public_key())
+        builder = _builder(self._name, issuer._name, self._key.public_key(), valid)
         builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         self.certificate = builder.sign(issuer._key, hashes.SHA256())
 
@@ -28,11 +37,18 @@ class Authority:
         """The authority's certificate."""
         return self.certificate.public_bytes(serialization.Encoding.PEM)
 
-    def issue(self, common_name: str, *, hosts: tuple[str, ...] = ()) -> tuple[bytes, bytes]:
-        """A certificate and its key, both PEM."""
-        key = ec.generate_private_key(ec.SECP256R1())
+    def issue(
+        self,
+        common_name: str,
+        *,
+        hosts: tuple[str, ...] = (),
+        key: Key | None = None,
+        valid: tuple[float, float] | None = None,
+    ) -> tuple[bytes, bytes]:
+        """A certificate and its key (None: a new one), both PEM."""
+        key = key or ec.generate_private_key(ec.SECP256R1())
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
-        builder = _builder(name, self._name, key.public_key())
+        builder = _builder(name, self._name, key.public_key(), valid)
         if hosts:
             builder = builder.add_extension(
                 x509.SubjectAlternativeName([_name_of(host) for host in hosts]), False
@@ -54,7 +70,7 @@ class Authority:
         return context
 
 
-def key_pem(key: ec.EllipticCurvePrivateKey, *, password: bytes = b"") -> bytes:
+def key_pem(key: Key, *, password: bytes = b"") -> bytes:
     """A private key, encrypted when a password is given."""
     encryption: serialization.KeySerializationEncryption = serialization.NoEncryption()
     if password:
@@ -63,17 +79,24 @@ def key_pem(key: ec.EllipticCurvePrivateKey, *, password: bytes = b"") -> bytes:
 
 
 def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey
+    subject: x509.Name,
+    issuer: x509.Name,
+    key: ec.EllipticCurvePublicKey | ed25519.Ed25519PublicKey,
+    valid: tuple[float, float] | None,
 ) -> x509.CertificateBuilder:
     now = datetime.datetime.now(datetime.UTC)
+    default = now - datetime.timedelta(hours=1), now + datetime.timedelta(days=1)
+    start, end = (
+        default if valid is None else (datetime.datetime.fromtimestamp(at, datetime.UTC) for at in valid)
+    )
     return (
         x509.CertificateBuilder()
         .subject_name(subject)
         .issuer_name(issuer)
         .public_key(key)
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(hours=1))
-        .not_valid_after(now + datetime.timedelta(days=1))
+        .not_valid_before(start)
+        .not_valid_after(end)
     )
 
 

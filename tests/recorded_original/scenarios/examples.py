@@ -6,9 +6,9 @@ from typing import Final
 
 import msgspec
 
+from pykruise.testing.contents import documents_of
 from recorded_original.language import Document, Group, Try
 from recorded_original.scenarios.documents import build_scenario
-from support.yaml_documents import yaml_documents
 
 __all__ = ["with_examples"]
 
@@ -30,5 +30,4 @@ def with_examples(group: Group) -> Group:
 
 @cache
 def _examples() -> tuple[Document, ...]:
-    paths = sorted(_FOLDER.glob("**/*.yaml"))
-    return tuple(document for path in paths for document in yaml_documents(path.read_text()))
+    return tuple(documents_of(sorted(_FOLDER.glob("**/*.yaml"))))

@@ -28,8 +28,6 @@ MOST_REDIRECTS: Final = 10
 
 _REDIRECTS: Final = (301, 302, 303, 307, 308)
 """Statuses whose Location Go's HTTP client follows."""
-_LENGTH: Final = b"content-length"
-_ENCODING: Final = b"transfer-encoding"
 _HEAD_END: Final = re.compile(rb"\r?\n\r?\n")
 _SWITCHING_PROTOCOLS: Final = 101
 """The only status below 200 that is a final response."""
@@ -109,6 +107,7 @@ class _Response:
         """Beginning of a head."""
         self._has_head = False
         self._has_length = False
+        """Whether the end of the body is known from the head."""
 
     def feed(self, data: bytes) -> None:
         """Read the next bytes. Raises HttpParserError and HttpHeadError for an invalid response."""
@@ -116,7 +115,6 @@ class _Response:
             while data and not self._has_head:
                 head, data = self._split_head(data)
                 if head:
-                    self._has_length = _has_length(head)
                     self._has_head = True  # on_message_complete resets it after an interim response
                     self.parser.feed_data(head)
             if data and not self.is_complete:
@@ -151,8 +149,11 @@ class _Response:
     # ── called by the parser ─────────────────────────────────────────────────
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if name.lower() == b"location":
-            self.location = value.decode("latin-1")
+        match name.lower():
+            case b"location":
+                self.location = value.decode("latin-1")
+            case b"content-length" | b"transfer-encoding":
+                self._has_length = True
 
     def on_body(self, body: bytes) -> None:
         self.body += body
@@ -161,7 +162,7 @@ class _Response:
         if self.read_status():
             self.is_complete = True
         else:
-            self._has_head = False
+            self._has_head = self._has_length = False
             self.body.clear()
             self.location = ""
 
@@ -190,20 +191,14 @@ def _normalize_head(head: bytes) -> bytes:
         if not colon:
             raise HttpHeadError(f"malformed header line {line[:80].decode('latin-1')!r}")
         fields.append((name.rstrip(), value.strip()))
-    lengths = {value for name, value in fields if name.lower() == _LENGTH}
-    is_chunked = any(name.lower() == _ENCODING for name, _ in fields)
+    lengths = {value for name, value in fields if name.lower() == b"content-length"}
+    is_chunked = any(name.lower() == b"transfer-encoding" for name, _ in fields)
     if len(lengths) > 1 and not is_chunked:
         raise HttpHeadError("the response has different values of Content-Length")
-    kept = [first, *(name + b": " + value for name, value in fields if name.lower() != _LENGTH)]
+    kept = [first, *(name + b": " + value for name, value in fields if name.lower() != b"content-length")]
     if lengths and not is_chunked:
         kept.append(b"Content-Length: " + lengths.pop())
     return b"\r\n".join((*kept, b"", b""))
-
-
-def _has_length(head: bytes) -> bool:
-    """Whether the end of the body is known from the head in strict form."""
-    names = {line.partition(b":")[0].lower() for line in head.split(b"\r\n")}
-    return bool(names & {_LENGTH, _ENCODING})
 
 
 async def _get_once(host: str, port: int, path: str, is_tls: bool, headers: Headers) -> HttpAnswer:

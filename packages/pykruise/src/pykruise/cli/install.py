@@ -2,7 +2,7 @@
 that a deletion of OpenKruise's CRDs would delete.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from ipaddress import IPv6Network, ip_network
 from pathlib import Path
 from typing import Final
@@ -136,16 +136,21 @@ async def check_uninstall(*, namespace: str, kubeconfig: Path | None, context: s
         return
     for loss in (*losses, *foreign):
         click.echo(_format_loss(loss))
-    kinds = ", ".join(loss.resource.plural for loss in losses)
-    of_kinds = (
-        f"there still exists some {kinds} in the cluster; deleting their CRDs deletes them, and the pods that they"
-        " own"
-    )
-    of_others = (
-        f"objects of other programs are in namespace {namespace}; to keep the namespace, use pykruise install"
-        " --no-create-namespace"
-    )
-    raise CommandError("; ".join([of_kinds] * bool(losses) + [of_others] * bool(foreign)))
+    raise CommandError("; ".join(_describe_losses(losses, foreign, namespace=namespace)))
+
+
+def _describe_losses(losses: Sequence[Loss], foreign: Sequence[Loss], *, namespace: str) -> Iterator[str]:
+    if losses:
+        kinds = ", ".join(loss.resource.plural for loss in losses)
+        yield (
+            f"there still exists some {kinds} in the cluster; deleting their CRDs deletes them, and the pods that they"
+            " own"
+        )
+    if foreign:
+        yield (
+            f"objects of other programs are in namespace {namespace}; to keep the namespace, use pykruise install"
+            " --no-create-namespace"
+        )
 
 
 def _format_loss(loss: Loss) -> str:

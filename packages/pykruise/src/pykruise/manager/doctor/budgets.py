@@ -1,5 +1,5 @@
-"""Checks of budgets. They find budgets that block a drain forever, budgets that protect nothing, and pods with several
-budgets.
+"""Checks of budgets. They find budgets that block a drain forever, also that of a manager's node, budgets that protect
+nothing, and pods with several budgets.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,6 +21,22 @@ async def check_budgets(live: Live) -> Sequence[Finding]:
     unavailable = await live.list(POD_UNAVAILABLE_BUDGETS)
     disruption, pods = await live.list(POD_DISRUPTION_BUDGETS), await live.list(PODS)
     return find_budget_findings(unavailable, disruption, pods)
+
+
+async def check_drains(live: Live) -> Sequence[Finding]:
+    """Check that the nodes of the managers can be drained: that no PodDisruptionBudget always keeps all of them."""
+    deployment = await live.read_deployment()
+    labels = get_path(deployment or {}, "spec", "template", "metadata", "labels", default={})
+    closed = sorted(
+        str(budget["metadata"]["name"])
+        for budget in await live.list(POD_DISRUPTION_BUDGETS, live.namespace)
+        if covers_labels(budget, labels) and _is_closed(budget)
+    )
+    if not closed:
+        return [make_fine("drains", "no PodDisruptionBudget keeps all managers")]
+    what = f"PodDisruptionBudget {', '.join(closed)} never allows an eviction of a manager: its node cannot be drained"
+    fix = f"run at least two replicas, or: kubectl -n {live.namespace} delete poddisruptionbudget {closed[0]}"
+    return [make_warning("drains", what, fix)]
 
 
 def find_budget_findings(

@@ -19,7 +19,7 @@ CHECKS: Sequence[tuple[str, Check]] = (
     ("namespace", workload.check_namespace),
     ("crds", kinds.check_crds),
     ("manager", workload.check_manager),
-    ("drains", workload.check_drains),
+    ("drains", budgets.check_drains),
     ("gates", workload.check_gates),
     ("lease", workload.check_lease),
     ("slots", slots.check_slots),

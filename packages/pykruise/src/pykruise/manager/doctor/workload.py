@@ -8,10 +8,9 @@ from pykruise.kinds.gates import GateError
 from pykruise.kube.clock import parse_time
 from pykruise.kube.documents import Document, annotations_of, get_path
 from pykruise.kube.program.flags import FlagError
-from pykruise.kube.resources import DAEMON_SETS, LEASES, NAMESPACES, POD_DISRUPTION_BUDGETS
+from pykruise.kube.resources import DAEMON_SETS, LEASES, NAMESPACES
 from pykruise.kube.schemas.releases import MINORS, NEWEST_MINOR, number_of
 from pykruise.kube.values.counts import format_count
-from pykruise.kube.values.selectors import SelectorError, parse_selector
 from pykruise.manager.daemon import DAEMON, POLICIES_SINCE, has_admission_policies
 from pykruise.manager.doctor.findings import Finding, make_fault, make_fine, make_warning
 from pykruise.manager.doctor.live import Live
@@ -114,37 +113,6 @@ async def check_manager(live: Live) -> Sequence[Finding]:
 def _is_bad(condition: Mapping[str, Any]) -> bool:
     """Whether a condition of a Deployment reports a problem."""
     return condition.get("status") == ("True" if condition.get("type") == "ReplicaFailure" else "False")
-
-
-async def check_drains(live: Live) -> Sequence[Finding]:
-    """Check that the nodes of the managers can be drained: that no PodDisruptionBudget always keeps all of them."""
-    deployment = await live.read_deployment()
-    labels = get_path(deployment or {}, "spec", "template", "metadata", "labels", default={})
-    closed = [
-        str(budget["metadata"]["name"])
-        for budget in await live.list(POD_DISRUPTION_BUDGETS, live.namespace)
-        if _selects(budget, labels) and _is_closed(budget.get("status") or {})
-    ]
-    if not closed:
-        return [make_fine("drains", "no PodDisruptionBudget keeps all managers")]
-    names = ", ".join(sorted(closed))
-    what = f"PodDisruptionBudget {names} never allows an eviction of a manager: its node cannot be drained"
-    fix = f"run at least two replicas, or: kubectl -n {live.namespace} delete poddisruptionbudget {closed[0]}"
-    return [make_warning("drains", what, fix)]
-
-
-def _selects(budget: Document, labels: Mapping[str, str]) -> bool:
-    try:
-        selector = parse_selector(get_path(budget, "spec", "selector"))
-    except SelectorError:
-        return False
-    return selector.matches(labels)
-
-
-def _is_closed(status: Mapping[str, Any]) -> bool:
-    """Whether a budget allows no eviction although all of its pods are healthy."""
-    expected, needed = int(status.get("expectedPods", 0)), int(status.get("desiredHealthy", 0))
-    return 0 < expected <= needed
 
 
 async def check_gates(live: Live) -> Sequence[Finding]:
