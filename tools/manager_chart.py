@@ -20,12 +20,12 @@ from pykruise.kinds import HUB_STORED, RELEASED_STORED, build_crds
 from pykruise.kinds.gates import Gates, list_all_gates
 from pykruise.kube.documents import Document
 from pykruise.kube.schemas.crds import build_webhook_conversion
+from pykruise.kube.yaml_documents import format_yaml, format_yaml_stream
 from pykruise.manager.argocd import build_config_map, format_document
 from pykruise.manager.daemon import POLICIES_SINCE, build_daemon_roles, own_node_policy
 from pykruise.manager.install import SERVICE
 from pykruise.manager.monitoring import build_board_config_map, build_pod_monitor, build_prometheus_rule
 from pykruise.manager.roles import build_aggregated_roles, build_roles
-from pykruise.manager.yaml_texts import format_yaml, format_yaml_stream
 
 __all__ = ["render_chart_files"]
 

@@ -26,6 +26,7 @@ from pykruise.kube.resources import (
     POD_DISRUPTION_BUDGETS,
     Resource,
 )
+from pykruise.kube.yaml_documents import format_yaml_stream
 from pykruise.manager.install import MANAGER, POD_LABELS, Installation, build_manifests
 from pykruise.manager.replacement import (
     Replacement,
@@ -35,7 +36,6 @@ from pykruise.manager.replacement import (
 )
 from pykruise.manager.settings import ManagerSettings
 from pykruise.manager.switch_over import SwitchReport, check_switch
-from pykruise.manager.yaml_texts import format_yaml_stream
 from support.daemonsets import Pool
 from support.scenario import Stage, cloneset
 from support.uniteddeployments import CLONE_SET, NAME, United

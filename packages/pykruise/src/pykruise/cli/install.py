@@ -2,7 +2,7 @@
 that a deletion of OpenKruise's CRDs would delete.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from ipaddress import IPv6Network, ip_network
 from pathlib import Path
 from typing import Final
@@ -18,10 +18,10 @@ from pykruise.kube.errors import ApiError
 from pykruise.kube.http.transport import HttpTransport
 from pykruise.kube.schemas.releases import NEWEST_MINOR
 from pykruise.kube.version import REGISTRY
+from pykruise.kube.yaml_documents import format_yaml_stream
 from pykruise.manager.daemon import POLICIES_SINCE, has_admission_policies
 from pykruise.manager.install import DAEMON_NAME, MANAGER_NAME, Installation, build_manifests, image_of
 from pykruise.manager.uninstall import Loss, find_foreign_objects, find_losses
-from pykruise.manager.yaml_texts import format_yaml_stream
 
 UNPUBLISHED: Final = (
     "no image of this version is published, so nodes cannot pull the images of these manifests. Build the images with"
@@ -136,21 +136,15 @@ async def check_uninstall(*, namespace: str, kubeconfig: Path | None, context: s
         return
     for loss in (*losses, *foreign):
         click.echo(_format_loss(loss))
-    raise CommandError("; ".join(_describe_losses(losses, foreign, namespace=namespace)))
-
-
-def _describe_losses(losses: Sequence[Loss], foreign: Sequence[Loss], *, namespace: str) -> Iterator[str]:
+    problems = []
     if losses:
         kinds = ", ".join(loss.resource.plural for loss in losses)
-        yield (
-            f"there still exists some {kinds} in the cluster; deleting their CRDs deletes them, and the pods that they"
-            " own"
-        )
+        consequence = "deleting their CRDs deletes them, and the pods that they own"
+        problems.append(f"there still exists some {kinds} in the cluster; {consequence}")
     if foreign:
-        yield (
-            f"objects of other programs are in namespace {namespace}; to keep the namespace, use pykruise install"
-            " --no-create-namespace"
-        )
+        remedy = "to keep the namespace, use pykruise install --no-create-namespace"
+        problems.append(f"objects of other programs are in namespace {namespace}; {remedy}")
+    raise CommandError("; ".join(problems))
 
 
 def _format_loss(loss: Loss) -> str:

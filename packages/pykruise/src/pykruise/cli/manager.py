@@ -81,6 +81,6 @@ async def run_manager(parsed: Parsed) -> None:
 
 def format_crd_manifests(*, layout: str) -> str:
     """All CustomResourceDefinitions as one YAML stream. `layout`: see `find_stored_version` in kinds."""
-    from pykruise.manager.yaml_texts import format_yaml_stream
+    from pykruise.kube.yaml_documents import format_yaml_stream
 
     return format_yaml_stream(build_crds(layout=layout))

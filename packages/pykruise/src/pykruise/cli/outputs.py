@@ -22,14 +22,9 @@ def check_output(output: str) -> None:
 def format_document(document: Any, output: str) -> str:
     """The document as `json` or `yaml`, without the last line end."""
     if output == "yaml":
-        import yaml
+        from pykruise.kube.yaml_documents import format_yaml
 
-        from pykruise.kube.yaml_documents import KubernetesDumper
-
-        text: str = yaml.dump(
-            document, Dumper=KubernetesDumper, sort_keys=False, allow_unicode=True, width=2**30
-        )
-        return text.rstrip("\n")
+        return format_yaml(document, allow_unicode=True, width=2**30).rstrip("\n")
     return json.dumps(document, indent=2)
 
 

@@ -9,11 +9,9 @@ Suspended, so a sync fails or is delayed. The scripts here report the phase that
 
 from typing import Any, Final
 
-import yaml
-
 from pykruise.kinds import list_kinds
 from pykruise.kube.documents import Document
-from pykruise.kube.yaml_documents import KubernetesDumper
+from pykruise.kube.yaml_documents import KubernetesDumper, format_yaml
 from pykruise.manager.lua_health import AT, build_health_script, format_path_table
 from pykruise.plans.shown import Field, Shown
 
@@ -161,7 +159,7 @@ _Dumper.add_representer(str, _as_block)
 
 def format_document(document: Document) -> str:
     """Return a document as YAML, with scripts as block texts."""
-    return yaml.dump(document, Dumper=_Dumper, sort_keys=False, width=120)
+    return format_yaml(document, dumper=_Dumper)
 
 
 def format_config_map(*, namespace: str = "argocd", name: str = "argocd-cm") -> str:

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
-import yaml
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -22,7 +21,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from pykruise.kube.clock import Instant
 from pykruise.kube.values.x509 import make_alternative_names, make_certificate_builder, make_key_usage, pem_of
 from pykruise.kube.whole_files import replace_file
-from pykruise.kube.yaml_documents import KubernetesDumper
+from pykruise.kube.yaml_documents import format_yaml
 
 LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 _VALID_S: Final = 365 * 86400.0
@@ -100,4 +99,4 @@ def write_kubeconfig(path: str | os.PathLike[str], document: Mapping[str, Any]) 
     """
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    replace_file(target, yaml.dump(dict(document), Dumper=KubernetesDumper, sort_keys=False))
+    replace_file(target, format_yaml(dict(document)))

@@ -12,11 +12,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
-import yaml
 
 from pykruise.kube.documents import Document
 from pykruise.kube.values.counts import format_count
-from pykruise.kube.yaml_documents import KubernetesDumper
+from pykruise.kube.yaml_documents import format_yaml
 
 __all__ = [
     "MOST_EVENTS",
@@ -138,7 +137,7 @@ def _look_lines(look: Look) -> Iterator[str]:
         return
     yield f"  {look.title} has this status:"
     status = look.document.get("status") or {}
-    lines = yaml.dump(status, Dumper=KubernetesDumper, sort_keys=False, width=110).splitlines()
+    lines = format_yaml(status, width=110).splitlines()
     yield from (f"    {line}" for line in lines[:_MOST_LINES])
     if len(lines) > _MOST_LINES:
         yield f"    … {format_count(len(lines) - _MOST_LINES, 'more line')}"

@@ -106,9 +106,7 @@ def store_oidc_settings(path: Path, user: str, settings: Mapping[str, str]) -> N
     client-go. Raises ConfigurationError if the file is not a kubeconfig any more, OSError if it cannot be written or is
     locked.
     """
-    import yaml
-
-    from pykruise.kube.yaml_documents import KubernetesDumper
+    from pykruise.kube.yaml_documents import format_yaml
 
     target = Path(os.path.realpath(path))
     lock = target.with_name(f"{target.name}.lock")
@@ -118,7 +116,7 @@ def store_oidc_settings(path: Path, user: str, settings: Mapping[str, str]) -> N
         for entry in document.get("users") or ():
             if entry.get("name") == user:
                 entry["user"]["auth-provider"]["config"].update(settings)
-        text = yaml.dump(document, Dumper=KubernetesDumper, sort_keys=False)
+        text = format_yaml(document)
         replace_file(target, text, mode=stat.S_IMODE(target.stat().st_mode))
     finally:
         lock.unlink()

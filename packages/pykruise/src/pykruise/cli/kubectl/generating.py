@@ -17,7 +17,7 @@ import yaml
 
 from pykruise.cli.kubectl.errors import KubectlError
 from pykruise.kube.documents import Document
-from pykruise.kube.yaml_documents import KubernetesDumper, read_yaml
+from pykruise.kube.yaml_documents import format_yaml, read_yaml
 
 _is_key = re.compile(r"[A-Za-z0-9._-]+").fullmatch
 _OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
@@ -32,9 +32,7 @@ def main() -> None:
         made = generate_distribution(given["functionConfig"], folder=Path.cwd())
         items = [*(given.get("items") or ()), made]
         answer = {"apiVersion": "config.kubernetes.io/v1", "kind": "ResourceList", "items": items}
-        sys.stdout.write(
-            yaml.dump(answer, Dumper=KubernetesDumper, sort_keys=True, allow_unicode=True, width=2**30)
-        )
+        sys.stdout.write(format_yaml(answer, sort_keys=True, allow_unicode=True, width=2**30))
     except (KubectlError, yaml.YAMLError, OSError) as error:
         sys.stderr.write(f"error: {' '.join(str(error).split())}\n")
         sys.exit(1)

@@ -168,9 +168,9 @@ def format_yaml(document: Any) -> str:
     """
     import yaml
 
-    from pykruise.kube.yaml_documents import KubernetesDumper
+    from pykruise.kube import yaml_documents
 
-    class Dumper(KubernetesDumper):
+    class Dumper(yaml_documents.KubernetesDumper):
         pass
 
     def text(dumper: Any, value: str) -> Any:
@@ -182,8 +182,8 @@ def format_yaml(document: Any) -> str:
         return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
 
     Dumper.add_representer(str, text)
-    dumped: str = yaml.dump(
-        document, Dumper=Dumper, default_flow_style=False, allow_unicode=True, width=2**30, sort_keys=True
+    dumped = yaml_documents.format_yaml(
+        document, dumper=Dumper, sort_keys=True, allow_unicode=True, width=2**30
     )
     return dumped.removesuffix("...\n")
 

@@ -15,7 +15,7 @@ import yaml
 
 from pykruise.kube.documents import Document
 from pykruise.kube.values.go_text import quote_text
-from pykruise.kube.yaml_documents import KubernetesDumper, read_yaml
+from pykruise.kube.yaml_documents import format_yaml, read_yaml
 from pykruise.sandbox.apiserver.requests.statuses import (
     make_bad_request,
     make_no_representation,
@@ -238,8 +238,7 @@ def _check_yaml(text: str) -> None:
 
 def to_yaml(body: bytes) -> bytes:
     """Convert a JSON response to YAML."""
-    text: str = yaml.dump(orjson.loads(body), Dumper=KubernetesDumper, sort_keys=False, allow_unicode=True)
-    return text.encode()
+    return format_yaml(orjson.loads(body), allow_unicode=True, width=80).encode()
 
 
 def _find_json_kind(value: Any) -> str:
