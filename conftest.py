@@ -25,13 +25,13 @@ settings.register_profile("exhaustive", settings.get_profile("default"), max_exa
 settings.load_profile("default")
 
 KEYS = 30
-"""Number of keys that are used in turn; tests with several replicas need about 24."""
+"""Number of RSA keys that all tests of a worker share; a test with several replicas needs about 24."""
 
 GC_THRESHOLDS = (200_000, 20, 50)
-"""Allocations between looks at the youngest objects, and so on: a cluster makes many that live as long as it does."""
+"""Thresholds of the garbage collector: they are high, because most objects of a cluster live as long as the cluster."""
 GARBAGE = 10_000
-"""Of a test that leaves more objects than that, its cluster is cleared away before the next one begins. Else each of
-them would use other memory, which the processor has to fetch first."""
+"""If a test leaves more new objects than this number, its garbage is collected before the next test begins. So clusters
+use the same memory again, which is already in the processor's caches."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -49,41 +49,44 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--exhaustive",
         action="store_true",
-        help="scenarios with two parameters: every field of their grid, and not only every eighth one; "
-        "properties: ten times as many examples",
+        help="scenarios with two parameters run with all combinations instead of every eighth one; "
+        "properties have ten times as many examples",
     )
     parser.addoption(
         "--brief",
         action="store_true",
-        help="with --cluster=real: of each scenario's parameters an eighth, at least one",
+        help="with --cluster=real: a quarter of the scenarios of each file, with an eighth of their parameter sets",
     )
     parser.addoption(
         "--stored",
         choices=("v1alpha1", "v1beta1"),
         default="v1beta1",
-        help="scenarios in the sandbox: the version that stores kinds of two versions; v1alpha1: no other is served",
+        help="scenarios in the sandbox: the version in which kinds with two versions are stored; with v1alpha1, "
+        "only this version is served",
     )
     parser.addoption(
         "--build-others",
         action="store_true",
-        help="build what tests/others runs and is missing",
+        help="build missing programs of tests/others",
     )
     parser.addoption(
         "--keep-results",
         action="store_true",
-        help="write down what became of the programs that tests/others runs",
+        help="write the results of tests/others to results.json",
     )
     parser.addoption(
         "--record",
         action="store_true",
-        help="with --cluster=real: keep what the real API server answers to tests/conformance",
+        help="with --cluster=real: record the responses of the real API server to tests/conformance",
     )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out tests that run only with --exhaustive (of scenarios: tests/scenarios/conftest.py), with several workers
-    those that need all processors, and those that need a browser if there is none; with PYKRUISE_REQUIRE_BROWSER=1
-    these fail."""
+    """Deselect tests that run only with --exhaustive (tests/scenarios/conftest.py does this for scenarios).
+
+    With several workers, also deselect tests that need all processors. Skip tests of pages if there is no browser,
+    unless PYKRUISE_REQUIRE_BROWSER=1.
+    """
     unwanted = set[pytest.Item]()
     if not config.getoption("--exhaustive"):
         marked = (item for item in items if item.get_closest_marker("exhaustive"))
@@ -107,7 +110,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _spread_waiting(items: list[pytest.Item]) -> None:
-    """With several workers: tests that wait run beside those that compute, and none of them alone at the end."""
+    """Mix tests that wait with tests that compute, so that several workers use all processors until the end."""
     places: dict[pytest.Item, float] = {}
     for waits, last in ((True, 0.9), (False, 1.0)):
         group = [item for item in items if bool(item.get_closest_marker("real_time")) is waits]
@@ -144,13 +147,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """What is there by now stays to the end: garbage collection need not look at it again and again."""
+    """Freeze all present objects: they stay until the end, so garbage collection does not have to examine them."""
     gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol() -> Generator[None, object, object]:
-    """Look for garbage between tests: there is little else then."""
+    """Collect garbage between tests, when few other objects are young."""
     done = yield
     if gc.get_count()[0] > GARBAGE:
         gc.collect(0)
@@ -158,15 +161,14 @@ def pytest_runtest_protocol() -> Generator[None, object, object]:
 
 
 def pytest_sessionfinish() -> None:
-    """pytest looks for garbage five times at its end: it finds nothing then, as what is young is cleared away here, and
-    what is old stays out of its sight."""
+    """Collect young garbage and freeze all other objects, because pytest collects garbage five times at its end."""
     gc.collect(1)
     gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)
 def few_keys() -> Iterator[None]:
-    """Webhooks make an RSA key for every authority and certificate, 70 ms each: here the same few, in turn."""
+    """Webhooks create an RSA key for each authority and certificate, in 70 ms. Tests use a few keys in turn."""
     made = list[rsa.RSAPrivateKey]()
     number = itertools.count()
     make = certificate_work._make_key
@@ -183,14 +185,14 @@ def few_keys() -> Iterator[None]:
 
 @pytest.hookimpl(optionalhook=True, wrapper=True)
 def pytest_xdist_auto_num_workers() -> Generator[None, int, int]:
-    """With `-n auto`. Tests over sockets and of processes wait a good deal, so there are more than processors."""
+    """Number of workers with `-n auto`: more than processors, because tests with sockets and processes often wait."""
     counted = yield
     return counted if os.environ.get("PYTEST_XDIST_AUTO_NUM_WORKERS") else counted * 5 // 2
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """With several workers, tests of a file that share something dear go to one of them; others each to any."""
+    """Run all tests of a file in one worker if they share an expensive fixture; other tests run in any worker."""
     from xdist.scheduler import LoadScopeScheduling
 
     class Together(LoadScopeScheduling):  # type: ignore[misc]
@@ -203,7 +205,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 @functools.cache
 def _is_shared(root: Path, path: str) -> bool:
-    """Whether the tests of a file are cheaper together: they are small, or share a session or a control plane."""
+    """Whether one worker should run all tests of a file: the tests are small, or share a session or a control plane."""
     is_small = path.startswith(("packages/", "tests/unit/", "tests/conformance/"))
     return is_small or 'scope="module"' in (root / path).read_text()
 
@@ -211,11 +213,10 @@ def _is_shared(root: Path, path: str) -> bool:
 def pytest_asyncio_loop_factories(
     config: pytest.Config, item: pytest.Item
 ) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
-    """Virtual time for everything, fixtures included; `@pytest.mark.real_time` and real clusters opt out.
+    """Tests and their fixtures run in virtual time, except with `@pytest.mark.real_time` and on real clusters.
 
-    On a real cluster the loop is the one of the manager's process.
-
-    Fixtures must share the test's time: what a cluster's fixture has scheduled would else be due in another one.
+    On a real cluster, the loop is the same as in the manager's process. A fixture has the loop of its test, so that
+    calls which the fixture scheduled are due in the test's time.
     """
     on_real_cluster = config.getoption("--cluster") == "real" and "scenarios" in item.path.parts
     if on_real_cluster:

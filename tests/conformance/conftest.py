@@ -37,7 +37,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.getoption("--cluster") != "real":
         for item in here:
             if item.get_closest_marker("real"):
-                item.add_marker(pytest.mark.skip(reason="asks a real API server"))
+                item.add_marker(pytest.mark.skip(reason="needs a real API server"))
         return
     unwanted = {item for item in here if not item.get_closest_marker("real")}
     config.hook.pytest_deselected(items=list(unwanted))
@@ -47,9 +47,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[_RECORDED] = {}
     if config.getoption("--record") and config.getoption("--cluster") != "real":
-        raise pytest.UsageError("--record keeps what a real API server answers: it needs --cluster=real")
+        raise pytest.UsageError(
+            "--record records the responses of a real API server: it needs --cluster=real"
+        )
     if config.getoption("--record") and hasattr(config, "workerinput"):
-        raise pytest.UsageError("--record writes files as a whole: run it without -n")
+        raise pytest.UsageError("--record writes whole files: run it without -n")
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -54,14 +54,14 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if ran and session.config.getoption("--keep-results"):
         programs = {
             result.program for result in ran.values()
-        }  # all that is known of these is what was run now
+        }  # earlier results of these programs are replaced
         others = [result for result in read_results() if result.program not in programs]
         RESULTS.write_text(format_results([*others, *ran.values()]))
 
 
 @contextmanager
 def running(loop: "Loop", manager: M) -> Iterator[M]:
-    """The manager of another project next to pykruise's: installed, started, and stopped at the end."""
+    """Install and start the manager of another project beside pykruise's manager, and stop it at the end."""
     try:
         loop.run(manager.install())
         loop.run(manager.start())
@@ -115,7 +115,7 @@ def needed(request: pytest.FixtureRequest) -> Callable[[Part, str], Path]:
 def cluster(
     needed: Callable[[Part, str], Path], loop: Loop, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Cluster]:
-    """Pykruise as it is installed, on a real control plane with simulated nodes."""
+    """An installed pykruise on a real control plane with simulated nodes."""
     needed(CONTROL_PLANE, default_version())
     plane: ControlPlane = loop.run(ControlPlane.start())
     cluster = Cluster(plane, tmp_path_factory.mktemp("cluster"))

@@ -117,8 +117,8 @@ START = parse_time("2026-01-31T12:00:00Z")
 MANAGER_USER = "system:serviceaccount:kruise-system:kruise-manager"
 
 OWNERS_ARE_CHECKED = {API_SERVER: ["--enable-admission-plugins=OwnerReferencesPermissionEnforcement"]}
-"""Some distributions switch this on: a client that sets blockOwnerDeletion needs the right to update the owner's
-finalizers."""
+"""Some distributions enable this plugin: a client that sets blockOwnerDeletion then needs permission to update the
+owner's finalizers."""
 
 CONTROLLERS = (
     *("deployments", "replicasets", "statefulsets", "daemonsets", "jobs", "tracked-pods"),
@@ -137,11 +137,11 @@ resources would be half of the work of an idle cluster."""
 NEVER_S = 1e9
 REAL_NODES = 4
 OF_JOBS = "busybox:1"
-"""The image that jobs have in scenarios; its containers end by themselves."""
+"""Image of jobs in scenarios; its containers end without a signal."""
 
 _OPTIONS = frozenset({"request", "pytestconfig"})
 _PLUGINS = ("_pytest.", "pytest_asyncio.", "xdist.", "_hypothesis", "hypothesis")
-"""Modules whose fixtures ask for options, but do not depend on the cluster."""
+"""Modules whose fixtures read options, but do not depend on the cluster."""
 _HERE = Path(__file__).parent
 _REAL_TEST_S = 400.0
 """Time limit of a test on a real control plane: long, so that a test does not fail on a busy machine."""
@@ -149,7 +149,7 @@ _GOLDEN = 0.6180339887498949  # multiples of it, modulo 1, are spread evenly how
 
 
 def _without_hub_words(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out scenarios that name fields of the hub version, where the API server speaks another one."""
+    """Deselect scenarios that use fields of the hub version if the API server serves only v1alpha1."""
     if config.getoption("--stored") == "v1alpha1":
         unwanted = {item for item in items if item.get_closest_marker("hub_words")}
         config.hook.pytest_deselected(items=list(unwanted))
@@ -157,7 +157,7 @@ def _without_hub_words(config: pytest.Config, items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the tests that do not belong to this kind of cluster."""
+    """Deselect or skip the tests that do not run on this kind of cluster."""
     _without_hub_words(config, items)
     files = {path for path in {item.path for item in items} if _HERE in path.parents}
     here = [item for item in items if item.path in files]
@@ -166,7 +166,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.getoption("--cluster") != "real":
         for item in here:
             if item.get_closest_marker("real") or item.get_closest_marker("node_only"):
-                item.add_marker(pytest.mark.skip(reason="about a real control plane (--cluster=real)"))
+                item.add_marker(pytest.mark.skip(reason="needs a real control plane (--cluster=real)"))
         return
     has_nodes = config.getoption("--real-nodes")
     elsewhere = {
@@ -179,7 +179,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if marker := item.get_closest_marker("virtual_time"):
             item.add_marker(pytest.mark.skip(reason=f"only in virtual time: {marker.args[0]}"))
         elif item.get_closest_marker("sandbox_only"):
-            item.add_marker(pytest.mark.skip(reason="about `pykruise up`"))
+            item.add_marker(pytest.mark.skip(reason="tests `pykruise up`"))
         item.add_marker(pytest.mark.timeout(_REAL_TEST_S))
     here = [item for item in here if not item.get_closest_marker("skip")]
     _left_out(config, items, here, _beyond_the_sample(here, is_brief=config.getoption("--brief")))
@@ -191,8 +191,9 @@ def _is_for_other_nodes(item: pytest.Item, *, has_nodes: bool) -> bool:
 
 
 def _knows_its_cluster(item: pytest.Item) -> bool:
-    """Whether a test may depend on the kind of cluster: it has the mark `real`, or it or one of our fixtures asks for
-    the options. Other tests run only in the sandbox, because a real cluster would not change them."""
+    """Whether the result of a test may depend on the kind of cluster: the test has the mark `real`, or the test or one
+    of its fixtures reads the options. Other tests run only in the sandbox.
+    """
     if item.get_closest_marker("real") or not isinstance(item, pytest.Function):
         return True
     fixtures = item._fixtureinfo
@@ -259,7 +260,7 @@ def _grouped(items: Iterable[T], key: Callable[[T], str]) -> Iterable[list[T]]:
 
 
 def _spread(values: Sequence[T], count: int) -> list[T]:
-    """This number of values, spread evenly."""
+    """Select this number of values, spread evenly."""
     if count >= len(values):
         return list(values)
     places = {int((number * _GOLDEN % 1) * len(values)) for number in range(count)}
@@ -326,7 +327,7 @@ async def seen(stage: Stage) -> AsyncIterator[PodWatch]:
 
 @pytest.fixture
 async def pool(stage: Stage) -> AsyncIterator[Pool]:
-    """Four nodes of the test's own, for a DaemonSet."""
+    """Four nodes that only this test uses, for a DaemonSet."""
     result = await node_pool(stage, 4)
     yield result
     await result.restore()
@@ -353,7 +354,7 @@ def manager_rights() -> Authorizer:
 
 
 def no_right_was_missing(refused: Iterable[str]) -> None:
-    """Check that no request was forbidden: a scenario could pass without a right, because the manager goes on."""
+    """Check that no request was forbidden: the manager continues without a permission, so a scenario might pass."""
     assert not (result := sorted(set(refused))), f"the generated roles lack: {', '.join(result)}"
 
 
@@ -361,7 +362,7 @@ def no_right_was_missing(refused: Iterable[str]) -> None:
 async def _sandbox_stage(
     settings: ClusterSettings, rng: random.Random, *, only: str = ""
 ) -> AsyncIterator[Stage]:
-    """A cluster of the test's own, with the CRDs and admission in it. `only`: see `storage_with_kinds`."""
+    """A cluster for one test, with the CRDs and admission. `only`: see `storage_with_kinds`."""
     clock = make_loop_clock(start=START)
     switch = AdmissionSwitch()
     converting = ConversionFunctions(list_conversions())
@@ -467,7 +468,7 @@ def nodes(plane: ControlPlane) -> Iterator[Nodes]:
 
 @pytest.fixture(scope="module")
 def quiet_plane(request: pytest.FixtureRequest) -> Iterator[ControlPlane | None]:
-    """A real API server of the module's own, with the kinds and no controllers; None: in the sandbox."""
+    """A real API server for one module, with the kinds and without controllers; None in the sandbox."""
     if request.config.getoption("--cluster") != "real":
         yield None
         return
@@ -477,7 +478,7 @@ def quiet_plane(request: pytest.FixtureRequest) -> Iterator[ControlPlane | None]
 
 @pytest.fixture
 def real_plane(request: pytest.FixtureRequest) -> ControlPlane | None:
-    """The control plane, when scenarios run on the real one."""
+    """The real control plane; None in the sandbox."""
     if request.config.getoption("--cluster") != "real":
         return None
     plane: ControlPlane = request.getfixturevalue("plane")
@@ -486,7 +487,7 @@ def real_plane(request: pytest.FixtureRequest) -> ControlPlane | None:
 
 @pytest.fixture
 def real_nodes(request: pytest.FixtureRequest) -> Nodes | None:
-    """The real nodes; None: they are simulated."""
+    """The real nodes; None if nodes are simulated."""
     if not request.config.getoption("--real-nodes"):
         return None
     nodes: Nodes = request.getfixturevalue("nodes")
@@ -501,9 +502,9 @@ async def _real_stage(
     rng: random.Random,
     switch: AdmissionSwitch,
 ) -> AsyncIterator[Stage]:
-    """A namespace and kubelets of the test's own; its nodes take over the nodes of the previous test.
+    """A namespace and simulated kubelets for one test. The kubelets take over the nodes of the previous test.
 
-    `nodes`: the real ones, which need no kubelets.
+    `nodes`: real nodes, which need no simulated kubelets.
     """
     transports: list[HttpTransport] = []
     of_managers: list[MeteredTransport] = []
@@ -594,7 +595,7 @@ LEFT_BEHIND = (
 
 
 async def _leave(stage: Stage) -> None:
-    """Delete a scenario's objects without waiting for the end: kubelets of later tests end the last pods.
+    """Delete a scenario's objects without waiting until they are gone: kubelets of later tests end the last pods.
 
     The namespace stays. Its deletion would cost the control plane two requests for each of sixty resources, more than
     many scenarios need.

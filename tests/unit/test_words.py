@@ -46,8 +46,8 @@ NO_FIRST_WORDS_OF_TESTS: Final = frozenset(word.lower() for word in NO_FIRST_WOR
 }
 """A test is named by its subject first: `a_deleted_pod_is_not_read_again`. `in_place_…`, `not_found_…` are nouns."""
 TESTS: Final = ("packages/*/tests", "tests", "examples")
-FOLDERS: Final = ("packages/*/src/pykruise", *TESTS, "tools", "testbed")
-"""Folders of the modules that contributors read: the product, its tests and its tools."""
+FOLDERS: Final = ("packages/*/src/pykruise", *TESTS, "tools", "testbed", "conftest.py")
+"""Folders and files that contributors read: the product, its tests and its tools."""
 NO_VARIABLES: Final = frozenset(("one", "found"))
 """A variable is named after the thing: `for pod in pods`."""
 VERBS: Final = frozenset((Path(__file__).parent / "verbs.txt").read_text("utf-8").split())
@@ -87,7 +87,10 @@ class ModuleWords(NamedTuple):
 def modules() -> Sequence[ModuleWords]:
     """Words of all modules of the repository."""
     folders = (folder for pattern in FOLDERS for folder in sorted(ROOT.glob(pattern)))
-    return [read_words(path) for folder in folders for path in sorted(folder.rglob("*.py"))]
+    files = (
+        path for folder in folders for path in (sorted(folder.rglob("*.py")) if folder.is_dir() else [folder])
+    )
+    return [read_words(path) for path in files]
 
 
 def read_words(path: Path) -> ModuleWords:

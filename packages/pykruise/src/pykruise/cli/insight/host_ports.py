@@ -87,8 +87,8 @@ def _map_holders(others: Iterable[Document], ports: set[tuple[int, str]]) -> dic
 
 
 def _describe_holders(holders: Sequence[Document], ports: set[tuple[int, str]], namespace: str = "") -> str:
-    """Describe the pods that hold the ports. `namespace`: pods of other namespaces are named with theirs; empty:
-    all pods have the same namespace.
+    """Describe the pods that hold the ports. The names of pods outside `namespace` contain their namespace; if
+    `namespace` is empty, no name does.
     """
     first = holders[:_MOST_NODES]
     named = ", ".join(f"{_name_holder(each, ports, namespace)}" for each in first)
