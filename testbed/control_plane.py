@@ -103,14 +103,11 @@ class ControlPlane:
         """Build missing programs, start the components, and wait until each is healthy.
 
         ``kubernetes`` is a minor such as "1.37"; the default is $KUBERNETES. ``feature_gates`` apply to every
-        Kubernetes
-        component, ``extra_args`` to the component under which they are listed. ``audit`` writes each request to
-        ``audit_log``.
-        ``heap_growth`` is the percentage by which a component's memory may grow before garbage is collected ($GOGC):
-        a larger
-        value uses more memory and less CPU time. ``nodes`` prepares for the real nodes of node.py, with service
-        accounts for pods and controllers for nodes. A component that is not healthy after ``wait_seconds`` raises a
-        ProcessError with the reason, and the temporary folder stays.
+        Kubernetes component, ``extra_args`` to the component under which they are listed. ``audit`` writes each
+        request to ``audit_log``. ``heap_growth`` is the percentage by which a component's memory may grow before
+        garbage is collected ($GOGC): a larger value uses more memory and less CPU time. ``nodes`` prepares for the
+        real nodes of node.py, with service accounts for pods and controllers for nodes. A component that is not
+        healthy after ``wait_seconds`` raises a ProcessError with the reason, and the temporary folder stays.
         """
         minor = kubernetes or default_version()
         binaries = await asyncio.to_thread(build, minor)

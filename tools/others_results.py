@@ -14,7 +14,7 @@ RESULTS: Final = Path(__file__).parents[1] / "tests" / "others" / "results.json"
 
 
 class Result(NamedTuple):
-    """One program in one version, what was run of it, and whether that works."""
+    """A program in one version, the tested features, and whether they work."""
 
     program: str
     version: str
@@ -30,5 +30,5 @@ def read_results() -> list[Result]:
 
 
 def format_results(results: Iterable[Result]) -> str:
-    """The text of the file."""
+    """Return the text of results.json."""
     return json.dumps([result._asdict() for result in sorted(results)], indent=1, ensure_ascii=False) + "\n"

@@ -15,7 +15,7 @@ APPLY: Final = ("apply", "--server-side", "--field-manager=gitops", "-o", "json"
 @pytest.mark.program(
     "kubectl",
     "1.37",
-    "every kind in every version: server-side apply again changes nothing, and is not refused",
+    "every kind in every version: a repeated server-side apply is accepted and changes nothing",
 )
 def test_a_repeated_server_side_apply_changes_nothing(place: Place) -> None:
     work = [item for item in place.work("again") if item.is_created]

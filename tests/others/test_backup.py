@@ -158,7 +158,7 @@ def unready(cluster: Cluster) -> dict[str, Any]:
 @pytest.mark.program(
     "backup and restore as Velero does it",
     "",
-    "workloads, sidecars and budgets into a new cluster: the same pods, once",
+    "workloads, sidecars and budgets restored into a new cluster: each pod exists once",
 )
 def test_a_restore_into_a_new_cluster_makes_the_same_pods_once(
     two: tuple[Cluster, Cluster], loop: Loop

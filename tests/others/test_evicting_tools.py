@@ -205,7 +205,7 @@ def test_descheduler_evicts_as_many_pods_as_a_budget_allows(descheduler: Desched
 
 @runs_descheduler(
     "owners: it evicts pods of every workload, except pods of DaemonSets and Advanced DaemonSets; `minReplicas` and"
-    " limits of evictions have their effect"
+    " limits of evictions have an effect"
 )
 def test_descheduler_knows_the_owners_of_pods(descheduler: Descheduler, apps: Apps) -> None:
     evicted, kept = (CLONE_SET, STATEFUL_SET, UNITED), (ADVANCED, OWN)
@@ -249,9 +249,9 @@ def treatments(karpenter: Program, apps: Apps, owner: Owner) -> list[Document]:
 
 
 @runs_karpenter(
-    "owners: pods of every workload are rescheduled and evicted; it treats pods of an Advanced DaemonSet like"
+    "owners: pods of every workload are rescheduled and evicted; Karpenter treats pods of an Advanced DaemonSet like"
     " pods of other workloads, not like pods of a DaemonSet; `do-not-disrupt` and the deletion cost in a template have"
-    " their effect"
+    " an effect"
 )
 def test_karpenter_treats_pods_by_their_owner(karpenter: Program, apps: Apps) -> None:
     apps.create(STATEFUL_SET, UNITED, ADVANCED, OWN)
@@ -277,8 +277,8 @@ def test_karpenter_treats_pods_by_their_owner(karpenter: Program, apps: Apps) ->
 
 
 @runs_karpenter(
-    "budgets: a PodDisruptionBudget in percent of a CloneSet; its eviction queue waits where a PodUnavailableBudget"
-    " refuses, and continues when the budget allows an eviction"
+    "budgets: a PodDisruptionBudget with a percentage for a CloneSet; the eviction queue waits while a"
+    " PodUnavailableBudget rejects an eviction, and continues when the budget allows it"
 )
 def test_karpenter_respects_both_kinds_of_budgets(karpenter: Program, apps: Apps) -> None:
     apps.create(CLONE_SET)

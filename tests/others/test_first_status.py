@@ -69,7 +69,9 @@ def statuses(place: Place, program: Any, objects: list[Document]) -> dict[str, s
 
 
 @real
-@runs_flux("every kind before its first status, without and with a default of the status in its CRD")
+@runs_flux(
+    "every kind before a controller has written its status, with and without a default status in the CRD"
+)
 def test_before_its_first_status_an_object_is_ready_unless_its_definition_has_a_default(
     flux: Any, place: Place, tmp_path: Path
 ) -> None:

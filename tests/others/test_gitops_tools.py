@@ -70,7 +70,7 @@ def test_kstatus_reads_every_state_of_every_kind_as_our_rules_do(flux: Program) 
     assert dict(zip(wanted, statuses, strict=True)) == wanted
 
 
-@runs_argo_cd("health of every kind in every state: that of `pykruise explain`")
+@runs_argo_cd("every kind in every state: Argo CD shows the same health as `pykruise explain`")
 def test_argo_cd_reads_every_state_of_every_kind_as_explain_does(argo: Program) -> None:
     objects = [item for item in objects_of_every_kind() if "deletionTimestamp" not in item[1]["metadata"]]
     settings = build_config_map(namespace="argocd", name="argocd-cm")["data"]

@@ -38,7 +38,7 @@ def as_json(work: Work) -> dict[str, Any]:
 @pytest.mark.program(
     "kruise-api (typed Go clients)",
     version_in_module("github.com/openkruise/kruise-api", f"client-go-{RELEASE}"),
-    "every kind that it has: create, patch, informers; it knows every field that is served",
+    "every kind of the module: create, patch, informers; its types have every field that is served",
 )
 def test_go_clients_work_with_every_kind_in_every_version(
     place: Place, needed: Callable[[Part, str], Path]

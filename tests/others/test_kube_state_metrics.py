@@ -70,7 +70,7 @@ def wait_for(scrape: Scrape, process: "subprocess.Popen[bytes]") -> None:
             return
 
 
-@pytest.mark.program("kube-state-metrics", "2.15.0", "all kinds; its values are those of the statuses")
+@pytest.mark.program("kube-state-metrics", "2.15.0", "all kinds: the metrics have the values of the statuses")
 def test_each_series_of_each_kind_has_the_values_of_the_objects(
     cluster: Cluster, loop: Loop, scrape: Scrape
 ) -> None:

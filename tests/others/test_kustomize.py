@@ -87,7 +87,7 @@ def containers_of(made: Document) -> Any:
 
 
 @pytest.mark.program(
-    "kustomize", VERSION, "a patch of one container of every kind with containers keeps the others"
+    "kustomize", VERSION, "a patch of one container keeps the other containers, in every kind with containers"
 )
 def test_a_patch_of_one_container_keeps_the_others(kustomize: Kustomize) -> None:
     for kind in PLACES:
@@ -95,7 +95,7 @@ def test_a_patch_of_one_container_keeps_the_others(kustomize: Kustomize) -> None
         assert containers_of(made) == WANTED, kind
 
 
-@pytest.mark.program("kustomize", VERSION, "`namespace` leaves kinds of the cluster without a namespace")
+@pytest.mark.program("kustomize", VERSION, "the field `namespace` sets no namespace in cluster-scoped kinds")
 def test_kinds_of_the_cluster_get_no_namespace(kustomize: Kustomize) -> None:
     sidecars = document(("apps.kruise.io/v1beta1", "SidecarSet"), CONTAINERS)
     workload = document(("apps.kruise.io/v1beta1", "CloneSet"), CONTAINERS)

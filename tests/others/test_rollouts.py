@@ -204,7 +204,7 @@ def test_a_canary_continues_when_it_is_approved(stage: Staging, workload: Worklo
     it.ends(NEW)
 
 
-@runs("CloneSet: rolled back in a step")
+@runs("CloneSet: rolled back during a step")
 def test_a_reverted_canary_leaves_no_new_pod(stage: Staging) -> None:
     it = stage(CLONE_SET, "back")
     it.begin(canary("back", CLONE_SET, waits("40%"), {"replicas": "100%"}))
@@ -218,7 +218,7 @@ def test_a_reverted_canary_leaves_no_new_pod(stage: Staging) -> None:
     assert old <= {pod["metadata"]["uid"] for pod in it.cluster.list("pods", "app=back")}
 
 
-@runs("CloneSet: another release in the middle of one")
+@runs("CloneSet: a new release that begins during another release")
 def test_a_newer_release_replaces_a_waiting_release(stage: Staging) -> None:
     it = stage(CLONE_SET, "again")
     it.begin(canary("again", CLONE_SET, waits("20%"), {"replicas": "100%"}))
@@ -235,7 +235,7 @@ def test_a_newer_release_replaces_a_waiting_release(stage: Staging) -> None:
     it.ends(NEWER)
 
 
-@runs("CloneSet: scaled while a step waits")
+@runs("CloneSet: scaled while a step waits for approval")
 def test_a_canary_keeps_its_share_when_the_workload_is_scaled(stage: Staging) -> None:
     it = stage(CLONE_SET, "scaled")
     it.begin(canary("scaled", CLONE_SET, waits("20%"), {"replicas": "100%"}))
@@ -249,7 +249,7 @@ def test_a_canary_keeps_its_share_when_the_workload_is_scaled(stage: Staging) ->
     it.ends(NEW, pods=10)
 
 
-@runs("CloneSet: a Rollout made after its workload")
+@runs("CloneSet: a Rollout that was created after its workload")
 def test_a_rollout_may_be_created_after_its_workload(stage: Staging) -> None:
     it = stage(CLONE_SET, "late")
     it.cluster.apply(CLONE_SET.to_document("late"))
@@ -315,7 +315,7 @@ def test_blue_and_green_pods_run_side_by_side_until_approved(stage: Staging) -> 
     it.ends(NEW)
 
 
-@runs("CloneSet: blue-green, scaled down while green waits")
+@runs("CloneSet: blue-green, scaled down while the new pods wait for approval")
 def test_a_blue_green_release_ends_after_a_scale_down_in_the_middle(stage: Staging) -> None:
     it = stage(CLONE_SET, "less")
     it.begin(*service("less"), blue_green("less"))

@@ -85,7 +85,8 @@ def scaled(cluster: Cluster, loop: Loop) -> Iterator[Workloads]:
 
 
 @runs_keda(
-    "every kind with a scale in every version: to zero while triggers are idle, up from zero when one is active"
+    "every kind with a scale in every version: scaled to zero while no trigger is active, and up when a trigger is"
+    " active"
 )
 def test_keda_scales_every_kind_to_zero_and_back(keda: Program, scaled: Workloads) -> None:
     kubeconfig = str(scaled.cluster.plane.kubeconfig)
@@ -129,7 +130,7 @@ def first_pod(cluster: Cluster, app: str) -> str:
 
 
 @runs_vpa(
-    "every kind with a scale in every version: the pods of a target and the controller of a pod; VPA treats"
+    "every kind with a scale in every version: VPA finds the pods of a target and the controller of a pod; it treats"
     " every StatefulSet and DaemonSet as Kubernetes' own kind; for a pod of a UnitedDeployment it finds the workload"
     " of the subset as the controller"
 )

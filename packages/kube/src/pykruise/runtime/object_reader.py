@@ -90,7 +90,7 @@ class CachedObjects(LiveObjects[T]):
 
     @property
     def objects(self) -> "CachedObjects[T]":
-        """This reader itself. A reader with several caches has the same attribute for its objects of the kind."""
+        """This reader. In readers with several caches, the same attribute is the reader of the kind's objects."""
         return self
 
     @property
