@@ -13,7 +13,7 @@ _LEAST_S = 1.0
 
 
 class ClockSteps:
-    """Steps of `clock` since the last call. Create it in the event loop that uses it."""
+    """Measures the steps of `clock`. Create this object in the event loop that uses it."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
