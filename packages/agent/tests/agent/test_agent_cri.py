@@ -69,7 +69,7 @@ class FakeHands:
         process = await asyncio.create_subprocess_exec(
             *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
         )
-        # A server that closes cancels a call twice, so the end of the process is awaited outside the call.
+        # A server cancels its calls twice when it closes, so the end of the process is awaited outside the call.
         self._commands.add(ended := asyncio.create_task(process.communicate()))
         try:
             out, err = await asyncio.shield(ended)

@@ -1,4 +1,4 @@
-"""The agent's command line: that of OpenKruise's daemon."""
+"""The agent has the command line of OpenKruise's daemon."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The agent reports the containers of our workloads' pods, and restarts containers whose environment is outdated."""
+"""The agent reports containers of pods of OpenKruise's workloads, and restarts those with an outdated environment."""
 
 import asyncio
 import json

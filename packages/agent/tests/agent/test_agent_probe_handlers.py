@@ -131,7 +131,7 @@ OK_HEAD = "HTTP/1.1 200 OK\r\n"
             "the response has different values of Content-Length",
         ),
         (OK_HEAD + "no colon\r\n\r\nok", FAILED, "malformed header line 'no colon'"),
-        # statuses that are no redirects
+        # statuses that are not redirects
         ("HTTP/1.1 300 Many\r\nLocation: /x\r\n\r\n", SUCCEEDED, ""),
         ("HTTP/1.1 304 Not Modified\r\nLocation: /x\r\n\r\n", SUCCEEDED, ""),
     ],

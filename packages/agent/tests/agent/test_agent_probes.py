@@ -1,4 +1,4 @@
-"""The agent makes the checks that its NodePodProbe asks for."""
+"""The agent runs the probes that its NodePodProbe requests."""
 
 import asyncio
 from collections import Counter
@@ -152,7 +152,7 @@ async def test_long_texts_of_many_probes_stay_whole() -> None:
         stage.runtime.exec = command = Command()
         command.text = "text " * 200
         pod = await stage.run_pod("web-0")
-        # when together they are longer than the messages of another status may be
+        # when their total length exceeds the limit for the messages of other statuses
         names = [f"game#{number}" for number in range(40)]
         await stage.ask_probes(pod, *[probe(name, periodSeconds=60) for name in names])
         for name in names:

@@ -17,7 +17,7 @@ HOOK = {"preStop": {"exec": {"command": ["/drain", "now"]}}}
 
 
 async def mirror_ready(stage: AgentStage, name: str) -> None:
-    """The kubelet and the manager at work: containers become ready a second after they run."""
+    """Act as the kubelet and the manager: containers become ready one second after their start."""
     while (await stage.recreation(name)).get("phase") != "Completed":
         await asyncio.sleep(1.0)
         await stage.mirror(name)

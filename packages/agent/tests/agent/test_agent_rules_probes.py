@@ -1,4 +1,4 @@
-"""Checks of simulated nodes: the interval, the thresholds in a row, and the reported state."""
+"""Checks of probes: the period, the thresholds for consecutive results, and the reported state."""
 
 from typing import Any
 

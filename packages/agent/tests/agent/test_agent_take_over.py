@@ -1,4 +1,4 @@
-"""The agent continues the work of OpenKruise's daemon, and the daemon that of the agent; nothing is done twice."""
+"""The agent continues the work of OpenKruise's daemon, and the daemon that of the agent. Neither repeats work."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Places of tenants: what one pod or namespace holds never keeps others from getting a place."""
+"""Places of tenants: the places that one pod or namespace holds never prevent others from getting a place."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -2,8 +2,8 @@
 
 pod ──▶ list_newest_containers(): the newest of each name      stop(): preStop hook, then StopContainer
 
-This is the rule of the kubelet: the time of the hook is subtracted from the grace period, but the container gets at
-least two seconds.
+As in the kubelet, the time of the hook is subtracted from the grace period, but the container gets at least two
+seconds.
 """
 
 import asyncio
@@ -56,7 +56,7 @@ async def list_newest_containers(client: CriClient, pod: PodRef) -> dict[str, Cr
 async def list_containers_of(
     client: CriClient, pod: PodRef, *, labels: Mapping[str, str] = {}
 ) -> list[CriContainer]:
-    """Return the containers of a pod that have these labels, newest first. Raises CriError.
+    """Return those containers of a pod that have these labels, newest first. Raises CriError.
 
     The API server has a mirror pod for each static pod. In the runtime, the containers of a static pod have the UID of
     the static pod, which is a hash, and not the UID of the mirror pod.
@@ -73,7 +73,7 @@ async def list_containers_of(
 
 
 def build_scheme_id(runtime: Runtime, container: CriContainer) -> str:
-    """Return the container's id as pods write it: `containerd://<id>`."""
+    """Return the container's id as the status of a pod contains it: `containerd://<id>`."""
     return f"{runtime.name}://{container.id}"
 
 

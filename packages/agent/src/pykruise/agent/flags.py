@@ -74,7 +74,10 @@ FLAGS: Final[Sequence[Flag]] = (
     ),
     make_text_flag("v", "0", "Verbosity of the logs; 5 or higher adds debug lines.", read=read_whole(0)),
     make_text_flag(
-        "shutdown-timeout", "8s", "Time limit for pending writes at shutdown.", read=read_duration
+        "shutdown-timeout",
+        "8s",
+        "No effect: at shutdown the agent waits at most 5 s for work in progress.",
+        read=read_duration,
     ),
     # Accepted because existing manifests set these flags.
     make_text_flag("rest-config-qps", "0", "No effect.", unused=_ADAPTS),
@@ -180,7 +183,7 @@ def _parse_pull_limit(workers: int, concurrency: str) -> int:
 
 
 def _parse_gates(given: Iterable[str]) -> AgentGates:
-    """Return the gates. As in Kubernetes, a gate that is set by name overrides AllBeta, whatever their order."""
+    """Return the gates. As in Kubernetes, a gate that is set by name overrides AllBeta, in any order."""
     asked: dict[str, bool] = {}
     for item in ",".join(given).split(","):
         if not item.strip():

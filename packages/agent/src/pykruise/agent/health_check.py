@@ -4,9 +4,9 @@ address, service ──▶ check_health() ──▶ SERVING, NOT_SERVING, …
 
 The two messages contain only a string and a number, so their descriptors are defined here.
 
-The server belongs to a pod, so the agent does not trust it. grpclib collects a message of any length before it decodes
-it; here, a response that announces more than LARGEST_RESPONSE is rejected before its data is read, and the windows of
-HTTP/2 limit what arrives meanwhile.
+The server belongs to a pod, so the agent does not trust it. grpclib has no limit for a message: it collects the whole
+message before it decodes it. Therefore this module rejects a response that announces more than LARGEST_RESPONSE bytes
+before it reads the data. The HTTP/2 windows limit the amount of data that arrives in the meantime.
 """
 
 from functools import cache

@@ -134,7 +134,7 @@ class _Response:
             )
 
     def _split_head(self, data: bytes) -> tuple[bytes, bytes]:
-        """Return the complete head in strict form, and the bytes after it. The head is empty while it is incomplete."""
+        """Return the complete head in strict form, and the bytes after it. The head is empty until it is complete."""
         searched = max(0, len(self._waiting) - 3)
         self._waiting += data
         end = _HEAD_END.search(self._waiting, searched)
@@ -176,9 +176,9 @@ class _Response:
 def _normalize_head(head: bytes) -> bytes:
     """Return the head as the parser accepts it.
 
-    Go's HTTP client, which kubelets use, also accepts lines without CR, folded lines, spaces before a colon, the same
-    Content-Length twice, and a Content-Length beside Transfer-Encoding, which it ignores. Raises HttpHeadError for two
-    different lengths and for a line without a colon.
+    Go's HTTP client, which kubelets use, also accepts lines without CR, folded lines, spaces before a colon, and the
+    same Content-Length twice. If the head has a Transfer-Encoding, this client ignores Content-Length. Raises
+    HttpHeadError for two different lengths and for a line without a colon.
     """
     first, *lines = [line.rstrip(b"\r") for line in head.split(b"\n")]
     fields: list[tuple[bytes, bytes]] = []

@@ -55,8 +55,8 @@ PULLED_BY: Final = {"apps.kruise.io/pulling-image-by": "kruise-daemon"}
 """Annotation that the runtime receives with every pull."""
 CONFLICT_S: Final = 0.05
 LONGEST_S: Final = 24 * 3600.0
-"""Maximum duration of a call. Usually the agent cancels the call earlier, at the end of a try; then the runtime stops
-pulling.
+"""Maximum duration of a call. Usually the agent cancels the call earlier, at the time limit of the try; then the
+runtime stops pulling.
 """
 
 _TryKey = tuple[ImageName, int, int]
@@ -258,14 +258,14 @@ class ImagePuller:
             except CriError as error:
                 failures.append(str(error) or type(error).__name__)
         else:
-            # If the registry rejects matching credentials, the image is not tried without credentials.
+            # If the registry rejects matching credentials, the agent does not pull without credentials.
             raise CriError("; ".join(dict.fromkeys(failures)))
         result = await self._find_present(image)
         return result.id if result is not None else id_
 
     async def _find_present(self, image: ImageName) -> Image | None:
-        """Return the image of this node; None if there is none, or if the images cannot be listed: such a failure does
-        not make a pull fail.
+        """Return the image if the node has it. Return None if the node does not have it, or if the images cannot be
+        listed, because a failed list must not make the pull fail.
         """
         try:
             return find_image(await self._runtime.list_images(), image)

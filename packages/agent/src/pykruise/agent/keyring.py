@@ -46,7 +46,7 @@ class _Kept(msgspec.Struct, frozen=True):
 class Keyring:
     """Credentials for pulls, from secrets and from `providers`, which return the node's own credentials.
 
-    Of two matches with the same length, the credential of the secret is tried first.
+    If the matching names of two credentials have the same length, the credential of the secret is tried first.
     """
 
     def __init__(

@@ -44,7 +44,7 @@ _log = logging.getLogger(__name__)
 WORKERS: Final = 5
 RESTART_WORKERS: Final = 10
 PAGE_SIZE: Final = 50
-"""Pods per page of a list. Each can have 256 KiB of annotations."""
+"""Pods per page of a list. A pod can have 256 KiB of annotations."""
 GATHER_S: Final = 1.0
 """Seconds to wait before a report, because several changes of a pod's status arrive within a short time."""
 ENV_TIMEOUT_S: Final = 3.0
@@ -55,7 +55,7 @@ memory of the agent. Kubernetes has the same limit for the data of a ConfigMap.
 """
 RESTART_AFTER_S: Final = 3.0
 """Seconds to wait before a container with an outdated environment is stopped. If its image has changed too, the kubelet
-stops it in this time, and its preStop hook does not run twice.
+stops it during this time, so that its preStop hook does not run twice.
 """
 DEFAULT_GRACE_S: Final = 30
 
@@ -72,7 +72,7 @@ RestartKey = tuple[Key, str]
 
 
 class MetadataReporter:
-    """Reports for the pods of one node. `with_environment`: gate InPlaceUpdateEnvFromMetadata.
+    """Reports the containers of the pods of one node. `with_environment`: gate InPlaceUpdateEnvFromMetadata.
 
     It works from `run()` until `stop()`.
     """
@@ -257,10 +257,10 @@ class MetadataReporter:
 
 
 def parse_environment(text: bytes, long_values: Mapping[str, str] | None = None) -> Mapping[str, str]:
-    """Parse the output of `env`: `NAME=value`, one after the other. A line without `=` continues the value above it.
+    """Parse the output of `env`, lines of the form `NAME=value`. A line without `=` continues the value above it.
 
-    `long_values`: variables that should have values with line breaks, and these values. Where the output contains such
-    a value, the lines of the value are not parsed: a line with `=` inside the value is not another variable.
+    `long_values`: the wanted values that have line breaks, by variable. If the output contains such a value, its lines
+    are not parsed, because a line with `=` inside the value does not begin another variable.
     """
     output = text.decode(errors="replace")
     whole_values = {name: f"{name}={value}\n" for name, value in (long_values or {}).items()}

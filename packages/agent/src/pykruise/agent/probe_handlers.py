@@ -2,7 +2,7 @@
 
 core Probe, container, pod's address ──▶ run_probe() ──▶ (Succeeded | Failed, message); None: it could not run
 
-This is the rule of the kubelet's probes. Other modules decide when a probe is due, and what its outcome means.
+The kubelet runs its probes in the same way. Other modules decide when a probe is due, and what its outcome means.
 """
 
 import asyncio

@@ -67,8 +67,8 @@ WORKERS: Final = PLACES + 8
 GATHER_S: Final = 0.2
 """Seconds to wait before a report, so that the outcomes of many probes are written together."""
 MOST_TOLD: Final = 1024 * 1024
-"""Maximum number of bytes of the messages in the status together. All messages of a node fit unless it has more than a
-thousand probes whose messages have the maximum length, so the output in one pod does not shorten that of another pod.
+"""Maximum total number of bytes of the messages in the status. All messages of a node fit unless more than a thousand
+probes have messages of the maximum length. So a long output in one pod does not shorten the messages of another pod.
 """
 
 Asked = tuple[Mapping[str, Any], Mapping[str, Any]]
@@ -76,7 +76,7 @@ Asked = tuple[Mapping[str, Any], Mapping[str, Any]]
 
 
 class Prober:
-    """The probes of one node. It works from `run()` until `stop()`."""
+    """Runs the probes of one node, from `run()` until `stop()`."""
 
     name = "prober"
 
@@ -199,8 +199,8 @@ class Prober:
         return max(LEAST_PAUSE_S, compute_due_time(rules, check, now) - now)
 
     def _compute_turn_s(self, name: CheckKey) -> float:
-        """Return the seconds until it is the turn of the probe's command. Probes that became due earlier start
-        earlier.
+        """Return the seconds until the probe's command may start. Commands of one pod start in the order in which
+        they became due.
         """
         uid, now = name[0], asyncio.get_running_loop().time()
         line = self._lines.setdefault(uid, {})
@@ -208,7 +208,7 @@ class Prober:
         return max(0.0, self._exec_after.get(uid, 0.0) - now) + list(line).index(name) * EXEC_PAUSE_S
 
     def _note_exec(self, name: CheckKey) -> None:
-        """Let the next command of the pod wait, because this one starts now."""
+        """Record that a command starts now, so that the next command of the pod waits."""
         now = asyncio.get_running_loop().time()
         self._leave_line(name)
         self._exec_after = {other: after for other, after in self._exec_after.items() if after > now}

@@ -57,7 +57,7 @@ PLACE_PAUSE_S: Final = 1.0
 WORKERS: Final = PLACES + 8
 GRACE_MARGIN_S: Final = 0.1
 PAGE_SIZE: Final = 10
-"""Requests per page of a list. Each can have 256 KiB of annotations."""
+"""Requests per page of a list. A request can have 256 KiB of annotations."""
 
 
 class Recreator:

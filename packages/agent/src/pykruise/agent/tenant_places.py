@@ -3,10 +3,12 @@
 a check that is due ──try_take(namespace, pod)──▶ TenantPlaces ──▶ it runs ──release()──▶ the place is free again
                                                              └──▶ no place: it tries again later
 
-A quarter of the places is reserved for namespaces that hold no place. Of the other places, a namespace takes one only
-while it holds fewer than are free; for a pod that holds none, it may hold twice as many as are free. So one namespace
-holds at most half of the places, and of 256 places a few greedy namespaces leave 64 to others, one to each. The
-controller that uses the places needs more workers than there are places, because waiting work must not hold a worker.
+A quarter of the places is reserved: a namespace that holds no place may take any free place, and other namespaces may
+take only unreserved places. A pod that already holds a place gets another one only if its namespace holds fewer places
+than there are free unreserved places. A pod that holds no place gets one if its namespace holds fewer than twice as
+many places as there are free unreserved places. So one namespace holds at most half of all places. If there are 256
+places, a few greedy namespaces leave 64 of them, and each other namespace can take one. The controller that uses the
+places needs more workers than there are places, because a worker must be free to requeue work that gets no place.
 """
 
 from collections import Counter

@@ -218,8 +218,9 @@ def _build_service(wanted: Installation) -> Document:
 
 
 def _build_disruption_budget(wanted: Installation) -> Document:
-    """Return the budget of the managers. It keeps one ready, and does not keep managers on a node that are not ready:
-    API servers would otherwise evict none of them while no manager is ready, so their nodes could not be drained.
+    """Return the budget of the managers. The budget keeps one manager ready, and always allows the eviction of managers
+    that are not ready. Otherwise API servers would evict no manager while none is ready, so the nodes of managers could
+    not be drained.
     """
     return {
         "apiVersion": "policy/v1",
@@ -235,7 +236,7 @@ def _build_disruption_budget(wanted: Installation) -> Document:
 
 def _build_network_policy(wanted: Installation) -> Document:
     """Return the NetworkPolicy of managers for the configured addresses. Probes come from nodes with unknown
-    addresses, so their port is open.
+    addresses, so the port of the probes is open.
     """
     ingress = [
         _build_port_rule(wanted.api_servers, wanted.webhook_port),
@@ -342,7 +343,7 @@ def _build_manager_container(wanted: Installation) -> dict[str, Any]:
         "name": "manager",
         "image": wanted.image,
         "imagePullPolicy": "IfNotPresent",
-        # Server-side apply may keep the command of OpenKruise's Deployment, so this one is the same.
+        # Server-side apply may keep the command of OpenKruise's Deployment, so this command is the same.
         "command": ["/manager"],
         "args": list(_build_manager_flags(wanted)),
         "env": [

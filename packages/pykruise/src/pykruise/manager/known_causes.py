@@ -33,7 +33,7 @@ class KnownCauses:
         self._objects: dict[Resource, Mapping[Key, Any]] = {}
         """Objects of the children's kinds, filled on demand."""
         self._reconciled: dict[Resource, Callable[[Key], bool]] = {}
-        """Functions that say whether this manager reconciles an object, filled on demand."""
+        """Functions that tell whether this manager reconciles an object, filled on demand."""
 
     def list_codes(self, kind: Kind, key: Key) -> Iterator[str]:
         """Yield the codes of an object, and then those of its pods and nodes. Yield nothing for an object that another

@@ -1,9 +1,9 @@
-"""Losses when the objects of an installation are deleted.
+"""Finds the objects that are lost when the objects of an installation are deleted.
 
 CRDs of this program ──list──▶ find_losses() ──▶ Loss per kind: the deletion of a CRD deletes all of its objects
 manager's namespace  ──list──▶ find_foreign_objects() ──▶ Loss per kind: the objects that are deleted with the namespace
 
-Garbage collection then deletes the objects that they own, such as pods. Read-only.
+Garbage collection also deletes the objects that the deleted objects own, such as pods. Read-only.
 """
 
 from collections.abc import Iterable, Sequence
@@ -69,7 +69,7 @@ _decode = msgspec.json.Decoder(_Object).decode
 
 
 async def find_losses(client: Client) -> Sequence[Loss]:
-    """Return the kinds that have objects. Raises ApiError when they cannot be listed, since losses are then unknown."""
+    """Return the kinds that have objects. Raises ApiError when objects cannot be listed: losses are then unknown."""
     losses: list[Loss] = []
     for crd in build_crds():
         spec = crd["spec"]
@@ -91,7 +91,7 @@ async def find_losses(client: Client) -> Sequence[Loss]:
 async def find_foreign_objects(client: Client, namespace: str) -> Sequence[Loss]:
     """Return the objects in the manager's namespace that pykruise did not install and that no other object owns.
 
-    Raises ApiError when they cannot be listed, since losses are then unknown.
+    Raises ApiError when objects cannot be listed: losses are then unknown.
     """
     losses: list[Loss] = []
     for resource in FOREIGN:
@@ -107,6 +107,6 @@ def _is_foreign(item: _Object) -> bool:
 
 
 def _build_losses(resource: Resource, items: Iterable[_Object]) -> Sequence[Loss]:
-    """Return one loss, or none without objects."""
+    """Return one loss; nothing if there are no objects."""
     names = sorted(f"{item.metadata.namespace}/{item.metadata.name}".lstrip("/") for item in items)
     return [Loss(resource=resource, objects=tuple(names))] if names else []

@@ -1,10 +1,10 @@
-"""Reports changes of pods' containers, from the runtime's events if the runtime sends events.
+"""Reports the changes of containers that the container runtime sends as events.
 
 GetContainerEvents ──▶ RuntimeChanges.run() ──▶ on_change(uid of the pod)
 
 Code that waits for a change must also poll, every `poll_s`, because some runtimes send no events (containerd before
-1.7), or send each event to only one client, which must be the kubelet (containerd 1.7). If the runtime was not
-reachable and events were missed, `on_change("")` asks the receiver to check all pods.
+1.7). Other runtimes send each event to only one client (containerd 1.7), and this client must be the kubelet. If the
+runtime was not reachable and events were missed, `on_change("")` asks the receiver to check all pods.
 """
 
 import asyncio

@@ -149,8 +149,8 @@ class CriClient:
     ) -> ExecResult:
         """Run a command in a container until it ends. The first `most_output` bytes of each output are kept.
 
-        Raises CallTimeoutError when the command runs longer, CriNotFoundError, and CallRefusedError when the command
-        cannot be started.
+        Raises CallTimeoutError when the command runs longer than `timeout_s`, CriNotFoundError when the container does
+        not exist, and CallRefusedError when the command cannot be started.
         """
         whole_s = max(1, math.ceil(timeout_s))
         asked = {"container_id": container_id, "cmd": list(command), "timeout": whole_s}

@@ -2,9 +2,10 @@
 
 NodeImage (wanted) + pulls in progress + now ──▶ advance_pulls() ──▶ pulls, time of the next step ──▶ report_of()
 
-Pure. This is the rule of OpenKruise's kruise-daemon: `backoffLimit` + 1 tries, each at most `timeoutSeconds`, pauses of
-1, 2, 4 … 30 s, all together at most `activeDeadlineSeconds`. A pull that has ended is not repeated for the same
-version. An image that is already on the node is pulled anyway, unless the policy is IfNotPresent.
+Pure. The rules are those of OpenKruise's kruise-daemon. A pull has at most `backoffLimit` + 1 tries, with pauses of 1,
+2, 4 … 30 s. A try takes at most `timeoutSeconds`, and the whole pull at most `activeDeadlineSeconds`. A pull that has
+ended is not repeated for the same version. An image that is already on the node is pulled anyway, unless the policy is
+IfNotPresent.
 """
 
 import math
@@ -230,7 +231,7 @@ def advance_pulls(
         elif view.ended.get(image) != wanted.version:
             result[image] = Pull(version=wanted.version)
     busy = sum(pull.phase == "Pulling" for pull in result.values())
-    # Pulls in progress are first, because a pull that ends makes room for another one.
+    # Pulls in progress come first, because a pull that ends makes room for another one.
     for image, pull in sorted(result.items(), key=lambda item: item[1].phase != "Pulling"):
         wanted = view.wanted[image]
         if pull.phase == "Waiting" and (not most or busy < most):

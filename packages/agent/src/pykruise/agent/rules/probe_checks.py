@@ -3,7 +3,7 @@
 probe + state of its container + now ──▶ advance_check() ──▶ Check, time of the next one
 checks + stored status               ──▶ status_of()     ──▶ status to store
 
-Pure. This is the rule of OpenKruise's node agent. The code that runs (or simulates) probes passes their results as a
+Pure. The rules are those of OpenKruise's node agent. The code that runs (or simulates) probes passes their results as a
 SeenProbe.
 """
 
@@ -30,7 +30,7 @@ MOST_TEXT: Final = 1024
 """Maximum number of characters of a message."""
 
 _HANDLERS: Final = ("exec", "httpGet", "tcpSocket", "grpc", "containerName")
-"""Fields that define the probe's action and container. When one changes, earlier results are no longer valid."""
+"""Fields that define the probe's action and container. When one of them changes, earlier results are invalid."""
 
 CheckKey = tuple[str, str]
 """The uid of the pod, and the name of the probe."""
@@ -61,7 +61,7 @@ def project_node_probes(raw: bytes | msgspec.Raw) -> NodeProbes:
 
 
 class SeenProbe(msgspec.Struct, frozen=True, kw_only=True):
-    """The pod's newest container with the name in the probe, and the result that the probe has now."""
+    """The newest of the pod's containers with the name that the probe gives, and the current result of the probe."""
 
     id: str
     is_running: bool
@@ -94,7 +94,7 @@ def rules_of(probe: Mapping[str, Any]) -> Document:
 
 
 def compute_due_time(probe: Mapping[str, Any], check: Check | None, now: Instant) -> Instant:
-    """Return the time of the next check; 0 means immediately, also if the clock was set back after the last check."""
+    """Return the time of the next check; 0 if it is the first, or if the clock was set back after the last check."""
     if check is None or check.made_at is None or check.made_at > now:
         return 0.0
     return check.made_at + _read_seconds(probe, "periodSeconds")

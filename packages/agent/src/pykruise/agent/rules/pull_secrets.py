@@ -3,7 +3,8 @@
 NodeImage: pullSecrets of an image, tags with the jobs that request them ──▶ one tag, one secret ──▶ credentials
 
 A NodeImage names secrets for an image, not for a tag or a job. If each secret were used for every tag, a user who may
-create ImagePullJobs could have any tag of a repository pulled with credentials of another namespace, and then run it.
+create ImagePullJobs could let a node pull any tag of a repository with the credentials of another namespace, and could
+then run this image.
 So a node's agent uses a secret only for requests of the secret's namespace. If the secret is a copy, this is the
 namespace of the original, which an annotation names. All secrets may be used for a tag without owners, because such a
 tag was written by a user who may write NodeImages, and this permission covers all namespaces.

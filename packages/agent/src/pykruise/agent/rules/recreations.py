@@ -2,13 +2,13 @@
 
 request + containers of the pod on the node + now ──▶ advance() ──▶ RecreateTurn: states, a container to stop, the end
 
-Pure. This is the rule of OpenKruise's node agent. A turn stops at most one container, and the state is written after
-that. If an agent is killed between the two steps, the next agent checks the container. If the container still runs, the
-agent stops it again, so its preStop hook runs twice. If it has ended or has another id, the agent stops it again only
-with forceRecreate.
+Pure. The rules are those of OpenKruise's node agent. A turn stops at most one container, and the state is written after
+the stop. If an agent is killed between the two steps, the next agent checks the container. If the container still runs,
+the agent stops it again, so its preStop hook runs twice. If it has ended or has another id, the agent stops it again
+only with forceRecreate.
 
-Clients may expect exactly the states that OpenKruise's agent writes: a state has a message only when the container is
-not found or could not be stopped.
+Clients may rely on exactly the states that OpenKruise's agent writes. Therefore a state has a message only if the
+container is not found or could not be stopped.
 """
 
 from collections.abc import Mapping, Sequence
@@ -40,8 +40,8 @@ _READ_METADATA: Final = (
 
 
 class RecreateRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A request. `document` has its spec and status, and of its metadata only what the rules read: users can make
-    labels and annotations large.
+    """A request. `document` contains its spec, its status, and only the metadata that the rules read, because users can
+    make labels and annotations large.
     """
 
     namespace: str
@@ -77,7 +77,7 @@ def project_request(raw: bytes | msgspec.Raw) -> RecreateRequest:
 
 
 class OnNode(msgspec.Struct, frozen=True, kw_only=True):
-    """The pod's newest container with a name, as the runtime reports it."""
+    """The newest of the pod's containers with the same name, as the runtime reports it."""
 
     id: str
     restart_count: int

@@ -2,9 +2,9 @@
 
 gates ──▶ rights_of_agent() ──▶ ClusterRole of the agents      SECRET_RIGHTS ──▶ Role in the secrets' namespace
 
-Pure. An agent writes only events, the status of the NodeImage, the NodePodProbe and the ContainerRecreateRequests of
-its node, and metadata of pods through the pods' status subresource. RBAC cannot restrict an agent to objects of its own
-node; a ValidatingAdmissionPolicy does this (manager/daemon.py).
+Pure. An agent writes only three things: events, the status of the NodeImage, NodePodProbe and ContainerRecreateRequests
+of its node, and metadata of pods (through the pods' status subresource). RBAC cannot restrict an agent to objects of
+its own node; a ValidatingAdmissionPolicy does this (manager/daemon.py).
 """
 
 from collections.abc import Sequence

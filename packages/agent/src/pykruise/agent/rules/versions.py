@@ -3,9 +3,10 @@
 An agent uses v1beta1. On a cluster that stores v1alpha1, its transport converts the objects (`use_stored_versions`).
 
 Secrets of a NodeImage have a mode only in v1beta1. Two parts of the v1beta1 status of a ContainerRecreateRequest are
-annotations in v1alpha1: the snapshot of the container statuses, as JSON, and the time since when the pod is out of
-service. The conversion to v1beta1 does not remove the annotations. The conversion to v1alpha1 writes an annotation if
-the status has its value. Otherwise the annotation stays unchanged, even if it is unreadable.
+annotations in v1alpha1: the snapshot of the container statuses, as JSON, and the time since which the pod has been out
+of service. The conversion to v1beta1 does not remove the annotations. The conversion to v1alpha1 writes an annotation
+if the status has its value. A condition PreRecreateGrace that is not True, or has no valid time, removes the annotation
+with the time. In all other cases an annotation stays unchanged, even if it is unreadable.
 """
 
 from typing import Any, Final
@@ -113,7 +114,7 @@ CONTAINER_RECREATE_REQUEST_VERSIONS: Final = Conversion(
 
 
 def use_stored_versions(transport: Transport) -> StoredVersionTransport:
-    """Return the transport of an agent on a cluster that may store its kinds in v1alpha1."""
+    """Return the transport of an agent for a cluster that may store the agent's kinds in v1alpha1."""
     table = {
         (conversion.resource.group, conversion.resource.kind): conversion
         for conversion in (NODE_IMAGE_VERSIONS, CONTAINER_RECREATE_REQUEST_VERSIONS)

@@ -57,7 +57,7 @@ def make_simulated_agents(tasks: AgentTasks = ALL_TASKS) -> MakeAgents | None:
 
 
 class SimulatedAgents:
-    """The agents of all nodes of a sandbox. It works from `run()` until `stop()`."""
+    """The agents of all nodes of a sandbox. They work from `run()` until `stop()`."""
 
     def __init__(self, tasks: AgentTasks, access: NodeAccess) -> None:
         client = access.client.replace_transport(use_stored_versions(access.client.transport))

@@ -118,7 +118,7 @@ def format_apply_command(
 
 
 def _format_helm_command(deployment: Document) -> str:
-    """Return the command for a release of Helm; empty if kubectl applied the Deployment after Helm, or without it."""
+    """Return the command for a release of Helm; empty if the Deployment is not from Helm, or kubectl has applied it."""
     annotations = annotations_of(deployment)
     release = annotations.get("meta.helm.sh/release-name", "")
     writers: list[Document] = deployment["metadata"].get("managedFields") or []
@@ -191,7 +191,7 @@ def _list_options(wanted: Installation) -> Iterator[str]:
 
 
 def _list_image_options(wanted: Installation) -> Iterator[str]:
-    """Yield the registry of this version's images, or their names."""
+    """Yield the option --registry for images of this version, or the options with the names of other images."""
     registry, slash, _ = wanted.image.rpartition(f"/{MANAGER_NAME}:")
     daemon_image = wanted.daemon_image or image_of(DAEMON_NAME, registry)
     if slash and (wanted.image, daemon_image) == (

@@ -1,5 +1,5 @@
-"""Checks of budgets. They find budgets that block a drain forever, also that of a manager's node, budgets that protect
-nothing, and pods with several budgets.
+"""Checks of budgets. They find budgets that block the drain of a node forever (also of a manager's node), budgets that
+protect nothing, and pods with several budgets.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ async def check_budgets(live: Live) -> Sequence[Finding]:
 
 
 async def check_drains(live: Live) -> Sequence[Finding]:
-    """Check that the nodes of the managers can be drained: that no PodDisruptionBudget always keeps all of them."""
+    """Check that nodes of managers can be drained: that PodDisruptionBudgets can allow the eviction of a manager."""
     deployment = await live.read_deployment()
     labels = get_path(deployment or {}, "spec", "template", "metadata", "labels", default={})
     closed = sorted(
@@ -33,8 +33,11 @@ async def check_drains(live: Live) -> Sequence[Finding]:
         if covers_labels(budget, labels) and _is_closed(budget)
     )
     if not closed:
-        return [make_fine("drains", "no PodDisruptionBudget keeps all managers")]
-    what = f"PodDisruptionBudget {', '.join(closed)} never allows an eviction of a manager: its node cannot be drained"
+        return [make_fine("drains", "no PodDisruptionBudget blocks the eviction of all managers")]
+    what = (
+        f"PodDisruptionBudget {', '.join(closed)} never allows an eviction of a manager: "
+        "no node of a manager can be drained"
+    )
     fix = f"run at least two replicas, or: kubectl -n {live.namespace} delete poddisruptionbudget {closed[0]}"
     return [make_warning("drains", what, fix)]
 

@@ -126,7 +126,7 @@ class Live:
         settings = await self.read_settings_or_defaults()
         if not settings.election.enabled:
             return None
-        # Without a Deployment, the namespace of the Lease is not known; the manager's own is the most probable one.
+        # Without a Deployment, the namespace of the Lease is not known: the manager's namespace is the most probable.
         return Key(
             settings.election.namespace if settings.is_known else self.namespace, settings.election.name
         )

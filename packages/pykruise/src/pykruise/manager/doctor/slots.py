@@ -39,7 +39,7 @@ def is_shared(lease: Document | None) -> bool:
 
 
 def find_slot_findings(leases: Mapping[int, Document | None], *, now: Instant | None) -> list[Finding]:
-    """Return the slots by manager, and those without a manager. Pure."""
+    """Return findings: the slots of each manager, and the slots without a manager. Pure."""
     by_holder: dict[str, list[int]] = {}
     for slot, lease in leases.items():
         by_holder.setdefault(_find_holder(lease, now), []).append(slot)

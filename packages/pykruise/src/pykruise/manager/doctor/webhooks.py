@@ -100,8 +100,8 @@ async def check_service(live: Live) -> Sequence[Finding]:
 
 
 async def check_certificate(live: Live) -> Sequence[Finding]:
-    """Check that certificate and key in the Secret are valid and match, do not expire soon, and cover the Service's
-    name.
+    """Check that the certificate and the key in the Secret match, and that the certificate is valid for the name of the
+    Service and does not expire soon.
     """
     if await _is_by_url(live):
         return [
@@ -194,7 +194,7 @@ async def check_configurations(live: Live) -> Sequence[Finding]:
 
 
 async def _check_conditions(live: Live, name: str, conditions: Document) -> list[Finding]:
-    """Check that API servers send reviews of all pods, or at least of all pods that objects of the kinds select."""
+    """Check that API servers send reviews of all pods, or at least of all pods that pykruise's objects select."""
     written = read_current_conditions(conditions)
     if not any(written.values()):
         return []

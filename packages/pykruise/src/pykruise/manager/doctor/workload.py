@@ -18,8 +18,8 @@ from pykruise.manager.install import MANAGER, NAMESPACE_LABELS, RUNS_IN
 from pykruise.pods.in_place import has_resize
 
 OLDEST = number_of(MINORS[0])
-"""The oldest supported minor version: since 1.28 webhooks have match conditions, which make most
-reviews unnecessary.
+"""The oldest supported minor version. Since 1.28, webhooks have match conditions, which make most reviews
+unnecessary.
 """
 
 SKEW_S = 5.0
@@ -62,7 +62,9 @@ async def check_namespace(live: Live) -> Sequence[Finding]:
     missing = {key: value for key, value in NAMESPACE_LABELS.items() if labels.get(key) != value}
     if missing:
         pairs = " ".join(f"{key}={value}" for key, value in missing.items())
-        what = f"namespace {live.namespace} lacks the label {pairs}: the manager's pods would wait for its own webhooks"
+        what = (
+            f"namespace {live.namespace} lacks the label {pairs}: managers would wait for their own webhooks"
+        )
         return [
             make_fault("namespace", what, f"kubectl label namespace {live.namespace} {pairs} --overwrite")
         ]
