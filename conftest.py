@@ -55,7 +55,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--brief",
         action="store_true",
-        help="with --cluster=real: a quarter of the scenarios of each file, with an eighth of their parameter sets",
+        help="with --cluster=real: an eighth of the scenarios of each file, with an eighth of their parameter sets",
     )
     parser.addoption(
         "--stored",

@@ -28,7 +28,7 @@ with these marks run there:
 
 A scenario that does not depend on the kind of cluster runs only in the sandbox: elsewhere its result is the same.
 `--brief`, as in continuous integration, runs scenarios with the mark `real`. Of the others, which have passed in the
-sandbox, it runs a quarter of the scenarios of each file with an eighth of their parameter sets. It leaves out
+sandbox, it runs an eighth of the scenarios of each file with an eighth of their parameter sets. It leaves out
 
     @pytest.mark.not_in_brief("what proves it in a brief run")
 """
@@ -247,7 +247,7 @@ def _beyond_the_sample(items: list[pytest.Item], *, is_brief: bool) -> set[pytes
             count = math.ceil(count / 8)
         unwanted.update(set(group).difference(_spread(group, count)))
     for groups in files.values():
-        kept = _spread(groups, math.ceil(len(groups) / 4))
+        kept = _spread(groups, math.ceil(len(groups) / 8))
         unwanted.update(item for group in groups if group not in kept for item in group)
     return unwanted
 

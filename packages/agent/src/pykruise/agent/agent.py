@@ -43,8 +43,8 @@ class Part(Protocol):
         """Work until `stop()`."""
         ...
 
-    async def stop(self) -> None:
-        """Finish the work in progress; then `run()` returns."""
+    async def stop(self, *, grace_s: float) -> None:
+        """Finish the work in progress within `grace_s` seconds, or cancel it; then `run()` returns."""
         ...
 
 
@@ -62,6 +62,7 @@ class Agent:
         rng: random.Random | None = None,
     ) -> None:
         rng = rng or random.Random()
+        self._stop_grace_s = settings.stop_grace_s
         self._stopping = asyncio.Event()
         self._recorders: list[EventRecorder] = []
 
@@ -105,7 +106,7 @@ class Agent:
             background += [tasks.create_task(recorder.run(), name="events") for recorder in self._recorders]
             work = [tasks.create_task(part.run(), name=part.name) for part in self.parts]
             await self._stopping.wait()
-            await asyncio.gather(*(part.stop() for part in self.parts))
+            await asyncio.gather(*(part.stop(grace_s=self._stop_grace_s) for part in self.parts))
             await asyncio.gather(*(recorder.flush() for recorder in self._recorders))
             for task in (*work, *background):
                 task.cancel()

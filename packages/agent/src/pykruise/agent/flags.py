@@ -74,10 +74,7 @@ FLAGS: Final[Sequence[Flag]] = (
     ),
     make_text_flag("v", "0", "Verbosity of the logs; 5 or higher adds debug lines.", read=read_whole(0)),
     make_text_flag(
-        "shutdown-timeout",
-        "8s",
-        "No effect: at shutdown the agent waits at most 5 s for work in progress.",
-        read=read_duration,
+        "shutdown-timeout", "8s", "Time limit for work in progress at shutdown.", read=read_duration
     ),
     # Accepted because existing manifests set these flags.
     make_text_flag("rest-config-qps", "0", "No effect.", unused=_ADAPTS),
@@ -109,7 +106,6 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
     """All settings of an agent."""
 
     node: str
-    secrets_namespace: str = "kruise-daemon-config"
     gates: AgentGates = AgentGates()
     serving: Address | None = Address("", 10221)
     diagnosis: Address | None = Address("", 10222)
@@ -156,7 +152,6 @@ def parse(argv: Sequence[str], *, environ: Mapping[str, str]) -> AgentSettings |
         )
     return AgentSettings(
         node=node,
-        secrets_namespace=environ.get("KRUISE_DAEMON_CONFIG_NS") or "kruise-daemon-config",
         gates=_parse_gates(given.get("feature-gates", ())),
         serving=values["addr"],
         diagnosis=values["pprof-addr"] if values["enable-pprof"] else None,

@@ -125,9 +125,9 @@ class ImagePuller:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def stop(self) -> None:
-        """Finish the write in flight; then `run()` returns."""
-        await self.controller.stop(grace_s=5.0)
+    async def stop(self, *, grace_s: float) -> None:
+        """Finish the writes in flight within `grace_s`; then `run()` returns."""
+        await self.controller.stop(grace_s=grace_s)
 
     def _on_change(self, change: Change[AgentNodeImageView]) -> None:
         old, new = change.old, change.new

@@ -120,9 +120,9 @@ class MetadataReporter:
             tasks.create_task(self.controller.run())
             tasks.create_task(self.restarts.run())
 
-    async def stop(self) -> None:
-        """Finish the work in progress within some seconds; then `run()` returns."""
-        await asyncio.gather(self.controller.stop(grace_s=5.0), self.restarts.stop(grace_s=5.0))
+    async def stop(self, *, grace_s: float) -> None:
+        """Finish the work in progress within `grace_s`; then `run()` returns."""
+        await asyncio.gather(self.controller.stop(grace_s=grace_s), self.restarts.stop(grace_s=grace_s))
 
     def _on_change(self, change: Change[NodePod]) -> None:
         old, new = change.old, change.new

@@ -127,10 +127,10 @@ class Prober:
             tasks.create_task(self.controller.run())
             tasks.create_task(self.reports.run())
 
-    async def stop(self) -> None:
-        """Finish the write in flight; then `run()` returns."""
+    async def stop(self, *, grace_s: float) -> None:
+        """Cancel the probes, and finish the write in flight within `grace_s`; then `run()` returns."""
         await self.controller.stop(grace_s=0.0)
-        await self.reports.stop(grace_s=5.0)
+        await self.reports.stop(grace_s=grace_s)
 
     def _on_change(self, change: Change[NodeProbes]) -> None:
         view = change.new

@@ -114,9 +114,9 @@ class Recreator:
                 task.cancel()
             await asyncio.gather(*following, return_exceptions=True)
 
-    async def stop(self) -> None:
-        """Finish stopping containers within some seconds; then `run()` returns."""
-        await self.controller.stop(grace_s=5.0)
+    async def stop(self, *, grace_s: float) -> None:
+        """Finish stopping containers within `grace_s`; then `run()` returns."""
+        await self.controller.stop(grace_s=grace_s)
 
     def _on_change(self, change: Change[RecreateRequest]) -> None:
         for request in (change.old, change.new):

@@ -28,6 +28,7 @@ from pykruise.admission.pods.chain import (
     condition_of,
     list_pod_kinds,
 )
+from pykruise.admission.privileged import forbid_privileged
 from pykruise.admission.protection import SELECTOR as PROTECTED
 from pykruise.admission.protection import Protection, add_protection
 from pykruise.admission.readable import check_metadata
@@ -106,7 +107,7 @@ def build_reviewers(
         ),
         *_list_protection_rules(settings, protection),
         *(
-            reviewed.build_validating_rule(settings.gates, protection, context.announce)
+            reviewed.build_validating_rule(settings, protection, context.announce)
             for reviewed in served
             if reviewed.kind.reviews.validating is not None or reviewed.kind.reviews.is_protected
         ),
@@ -286,24 +287,26 @@ class _Reviewed:
         return self._build_rule(reviewer, "CREATE", "UPDATE", mutating=True)
 
     def build_validating_rule(
-        self, gates: Gates, protection: Protection, announce: Announce | None
+        self, settings: AdmissionSettings, protection: Protection, announce: Announce | None
     ) -> ReviewRule:
         """Return the rule of the validating webhook: for creations and updates if the kind has a validating review, and
         for deletions if the kind has deletion protection. A selection is announced only if the gates enable the kind's
         steps of pod admission.
         """
         reviews, steps = self.kind.reviews, self.kind.pods
-        takes_part = steps is not None and PodKind(self.kind, steps).is_on(gates.__getitem__)
+        takes_part = steps is not None and PodKind(self.kind, steps).is_on(settings.gates.__getitem__)
         make = reviews.validating
         operations = ("CREATE", "UPDATE") if make is not None else ()
 
         def reviewer(around: _Around) -> Reviewer:
             result: Reviewer = make(self._settings, around.lookups) if make is not None else allow
+            if not settings.allow_privileged:
+                result = forbid_privileged(result)
             result = add_advice(result, self.kind, self._settings)
             if self._selection is not None:
                 heard = around.announce if takes_part else None
                 result = announce_selection(result, heard, self._selection)
-            result = guard_by_gates(self.kind, gates, result)
+            result = guard_by_gates(self.kind, settings.gates, result)
             return add_protection(protection, result) if reviews.is_protected else result
 
         if reviews.is_protected:

@@ -29,6 +29,8 @@ class AdmissionSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds that an API server waits for a response. Responses take milliseconds. With OpenKruise's 30 s, a manager
     that hangs would delay every write for longer.
     """
+    allow_privileged: bool = True
+    """Whether pod templates may contain privileged containers (flag --allow-privileged)."""
     protection_failure_policy: str = "Fail"
     """Failure policy of the webhooks for objects with the protection label: Fail or Ignore."""
 

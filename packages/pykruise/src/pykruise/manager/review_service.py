@@ -52,7 +52,11 @@ class ReviewService:
     ) -> None:
         self._client, self._settings, self._metrics = client, settings, metrics
         self._clock, self._rng = clock, rng
-        admission = make_admission_settings(settings.gates, namespace=settings.own_namespace)
+        admission = make_admission_settings(
+            settings.gates,
+            namespace=settings.own_namespace,
+            allow_privileged=settings.webhook.allow_privileged,
+        )
         parts = list_participants(settings.gates.__getitem__)
         self.readers = make_cached_readers(parts, self._make_reader_place())
         self._reports = StepReports(client, parts, clock=clock, rng=rng, on_prevented=metrics.prevent)

@@ -79,6 +79,7 @@ class WebhookSettings(msgspec.Struct, frozen=True, kw_only=True):
     """CERTS_RENEW_BEFORE as written: `30d`, `6m`, `1y`; empty: the default."""
     initialize_timeout_s: float = 60.0
     allow_privileged: bool = True
+    """Whether pod templates may contain privileged containers."""
     protection_log_folder: str = "/log"
 
 
