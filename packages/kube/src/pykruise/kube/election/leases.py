@@ -5,8 +5,8 @@ LeaderElector.run(): candidate ──takes the Lease──▶ leader ──renew
 LeaseTerm.holds() ──▶ FencedTransport: a write of a leader whose term has ended does not leave the process
 
 Clocks of different machines are never compared. A candidate measures with its own clock how long the Lease has not
-changed. It takes the Lease when that time is longer than the duration in the Lease. A leader counts its term from
-before it sent the renewal, so its term always ends first. A write must end before another program can take the Lease,
+changed. It takes the Lease when that time is longer than the duration in the Lease. The term of a leader begins when
+it sends the renewal, which is before a candidate can see the renewal. So the term always ends first. A write must end before another program can take the Lease,
 `lease_s` after the renewal. A write that begins at the end of the term still has `lease_s` minus `renew_s`.
 
 One case cannot be excluded: a machine that is suspended as a whole (a virtual machine) does not notice that time
@@ -519,7 +519,7 @@ class LeaderElector:
         }
 
     def _note_held(self, lease: Document, *, renewed_at: float) -> None:
-        """Note that this program holds the Lease. Its term counts from before the request."""
+        """Note that this program holds the Lease. Its term begins at `renewed_at`, when the request was sent."""
         self._lease, self._version = lease, _version_of(lease)
         self._seen_at = self._now()
         self._looked_at = renewed_at

@@ -2,7 +2,7 @@
 
 class ──▶ read_class_description(): the first paragraph under `class X:`
 class ──▶ read_field_descriptions(): attribute name ──▶ the string below the attribute, its own or that of a base class
-          leave_out_descriptions(): neither, for schemas that no person reads
+          leave_out_descriptions(): both return nothing, for schemas that no person reads
 
 The strings below attributes exist only in the source, so they are read from there. A program without its sources has
 no descriptions, but everything else works. `kubectl explain` and the reference page of the kinds show these texts.
