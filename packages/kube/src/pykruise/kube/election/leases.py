@@ -5,9 +5,10 @@ LeaderElector.run(): candidate ──takes the Lease──▶ leader ──renew
 LeaseTerm.holds() ──▶ FencedTransport: a write of a leader whose term has ended does not leave the process
 
 Clocks of different machines are never compared. A candidate measures with its own clock how long the Lease has not
-changed. It takes the Lease when that time is longer than the duration in the Lease. The term of a leader begins when
-it sends the renewal, which is before a candidate can see the renewal. So the term always ends first. A write must end before another program can take the Lease,
-`lease_s` after the renewal. A write that begins at the end of the term still has `lease_s` minus `renew_s`.
+changed. It takes the Lease when that time is longer than the duration in the Lease. The term of a leader begins when it
+sends the renewal, which is before a candidate can see the renewal. So the term always ends first. A write must end
+before another program can take the Lease, `lease_s` after the renewal. A write that begins at the end of the term still
+has `lease_s` minus `renew_s`.
 
 One case cannot be excluded: a machine that is suspended as a whole (a virtual machine) does not notice that time
 passes. A write that left the machine before the suspension may arrive late. Its preconditions on `resourceVersion` and
