@@ -380,3 +380,21 @@ async def test_a_deleted_or_completed_recreate_request_stops_no_container() -> N
         await asyncio.sleep(20.0)
         assert stage.runtime.stopped == []
         assert await stage.exists(PODS, "web-0")
+
+
+@pytest.mark.parametrize(("grace_s", "is_stopped"), [(10.0, True), (2.0, False)])
+async def test_at_shutdown_the_agent_finishes_a_stop_only_within_its_time_limit(
+    grace_s: float, is_stopped: bool
+) -> None:
+    async def drain(_name: str, _command: Sequence[str]) -> ExecResult:
+        await asyncio.sleep(6.0)
+        return ExecResult(stdout=b"", stderr=b"", exit_code=0)
+
+    async with agent_stage(starts=False) as stage:
+        await stage.start_agent(stop_grace_s=grace_s)
+        stage.runtime.exec = drain
+        pod = await stage.run_pod("web-0")
+        await stage.request_recreation("again", pod, terminationGracePeriodSeconds=30, details={"app": HOOK})
+        await stage.until(lambda: bool(stage.runtime.execs))
+        await stage.stop_agent()
+        assert bool(stage.runtime.stopped) is is_stopped
