@@ -199,6 +199,13 @@ DIFFERENCES: Final = (
         at=("body.details.causes.0.message", "body.message"),
     ),
     Difference(
+        "of a stateful set only some of the spec may change",
+        5,
+        _VALUE,
+        at=("body.details.causes.0.message", "body.message"),
+        minor="1.37",
+    ),
+    Difference(
         "a controller revision's data never change",
         3,
         _VALUE,
