@@ -338,6 +338,18 @@ MINORS: Final = (
         r"rollingUpdate\.maxUnavailable$",
         is_followed=True,
     ),
+    MinorsDiffer(
+        "The revisionHistoryLimit of a StatefulSet may change, and an error names each field that cannot.",
+        r".",
+        case="another number of revisions",
+        is_followed=True,
+    ),
+    MinorsDiffer(
+        "The target of an autoscaler must be in a group.",
+        r".",
+        case="behavior and target",
+        is_followed=True,
+    ),
     MinorsDiffer("A warning reports that Endpoints are deprecated.", r"^headers(\.warning)?$"),
     MinorsDiffer("Services may have names that begin with a digit.", r".", case="names must be names"),
     MinorsDiffer(
