@@ -199,6 +199,13 @@ DIFFERENCES: Final = (
         at=("body.details.causes.0.message", "body.message"),
     ),
     Difference(
+        "of a stateful set only some of the spec may change",
+        5,
+        _VALUE,
+        at=("body.details.causes.0.message", "body.message"),
+        minor="1.37",
+    ),
+    Difference(
         "a controller revision's data never change",
         3,
         _VALUE,
@@ -329,6 +336,18 @@ MINORS: Final = (
     MinorsDiffer(
         "maxUnavailable of a StatefulSet has a default.",
         r"rollingUpdate\.maxUnavailable$",
+        is_followed=True,
+    ),
+    MinorsDiffer(
+        "The revisionHistoryLimit of a StatefulSet may change, and an error names each field that cannot.",
+        r".",
+        case="another number of revisions",
+        is_followed=True,
+    ),
+    MinorsDiffer(
+        "The target of an autoscaler must be in a group.",
+        r".",
+        case="behavior and target",
         is_followed=True,
     ),
     MinorsDiffer("A warning reports that Endpoints are deprecated.", r"^headers(\.warning)?$"),

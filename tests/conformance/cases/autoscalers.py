@@ -52,6 +52,27 @@ _INGRESS: Final = {
 
 CASES = [
     case(
+        "an autoscaler's behavior and target must be valid",
+        create(_PATH, _autoscaler(behavior={"scaleUp": {"stabilizationWindowSeconds": 3601}})),
+        create(_PATH, _autoscaler(behavior={"scaleUp": {"stabilizationWindowSeconds": -1}})),
+        create(_PATH, _autoscaler(behavior={"scaleUp": {"selectPolicy": "Sometimes"}})),
+        create(
+            _PATH,
+            _autoscaler(
+                behavior={
+                    "scaleDown": {
+                        "policies": [
+                            {"type": "Pods", "value": 0, "periodSeconds": 0},
+                            {"type": "Some", "value": 1, "periodSeconds": 1801},
+                        ]
+                    }
+                }
+            ),
+        ),
+        create(_PATH, _autoscaler(scaleTargetRef={"kind": "Deployment", "name": "web"})),
+        create(_PATH, _autoscaler(scaleTargetRef={**_TARGET, "apiVersion": "v1"})),
+    ),
+    case(
         "an autoscaler gets its defaults",
         create(_PATH, _autoscaler()),
         owned(get(f"{_PATH}/a")),

@@ -20,6 +20,7 @@ from conformance.dsl import (
 )
 
 _CRDS = "customresourcedefinitions"
+_APPROVED = "api-approved.kubernetes.io"
 _WIDGETS = "customresourcedefinitions/widgets.$ns.example.com"
 
 
@@ -50,6 +51,15 @@ def _version(name: str, **more: Any) -> dict[str, Any]:
         "properties": {"spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
     }
     return {"name": name, "served": True, "storage": False, "schema": {"openAPIV3Schema": schema}, **more}
+
+
+def _in_group(group: str, approval: str = "") -> dict[str, Any]:
+    definition = crd()
+    definition["metadata"] = {"name": f"widgets.{group}"}
+    if approval:
+        definition["metadata"]["annotations"] = {_APPROVED: approval}
+    definition["spec"]["group"] = group
+    return definition
 
 
 def _wrong(schema: dict[str, Any]) -> Request:
@@ -489,6 +499,15 @@ CASES = [
         create(_CRDS, crd("Widgets")),
         create(_CRDS, crd(conversion={"strategy": "Webhook"})),
         create(_CRDS, crd(preserveUnknownFields=True)),
+    ),
+    case(
+        "a definition in a group of Kubernetes needs an approval",
+        create(_CRDS, _in_group("$ns.x.k8s.io")),
+        create(_CRDS, _in_group("$ns.kubernetes.io")),
+        create(_CRDS, _in_group("$ns.x.k8s.io", approval="later")),
+        create(_CRDS, _in_group("$ns.x.k8s.io", approval="unapproved, only for tests")),
+        patch(f"{_CRDS}/widgets.$ns.x.k8s.io", {"metadata": {"annotations": {_APPROVED: "later"}}}, MERGE),
+        patch(f"{_CRDS}/widgets.$ns.x.k8s.io", {"metadata": {"annotations": {_APPROVED: None}}}, MERGE),
     ),
     case(
         "a schema must be structural",

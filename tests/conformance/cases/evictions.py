@@ -37,7 +37,33 @@ def _allow(disruptions: int, generation: int = 1) -> object:
     )
 
 
+def _fail(reason: str, message: str) -> object:
+    """Make the budget allow nothing, for this reason."""
+    condition = {
+        "type": "DisruptionAllowed",
+        "status": "False",
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": "2026-01-31T12:00:00Z",
+    }
+    numbers = {"disruptionsAllowed": 0, "currentHealthy": 3, "desiredHealthy": 2, "expectedPods": 3}
+    status = {**numbers, "observedGeneration": 1, "conditions": [condition]}
+    return patch("poddisruptionbudgets/b/status", {"status": status}, MERGE)
+
+
 CASES = [
+    case(
+        "a refused eviction says why its budget allows nothing",
+        create("pods", _WEB),
+        patch("pods/a/status", _READY),
+        create("poddisruptionbudgets", _budget(minAvailable=1)),
+        _fail("SyncFailed", "jobs.batch does not implement the scale subresource"),
+        create("pods/a/eviction", _eviction("a")),
+        _fail("InsufficientPods", ""),
+        create("pods/a/eviction", _eviction("a")),
+        _fail("Other", "for another reason"),
+        create("pods/a/eviction", _eviction("a")),
+    ),
     case(
         "an eviction without a budget deletes the pod",
         create("pods", pod("a", nodeName="n1")),

@@ -93,6 +93,21 @@ CASES = [
         delete("services/s"),
     ),
     case(
+        "a service that becomes an external name loses its addresses",
+        create("services", _service(type="NodePort")),
+        patch("services/s", {"spec": {"type": "ExternalName"}}),
+        patch("services/s", {"spec": {"type": "ExternalName", "externalName": "example.com"}}),
+        patch("services/s", {"spec": {"clusterIP": "None"}}),
+    ),
+    case(
+        "a service may only have what the cluster has",
+        create("services", _service(type="NodePort", ports=[{"port": 80, "nodePort": 80}])),
+        create("services", _service(type="NodePort", ports=[{"port": 80, "nodePort": 32768}])),
+        create("services", _service(ipFamilyPolicy="RequireDualStack")),
+        create("services", _service(ipFamilyPolicy="PreferDualStack")),
+        patch("services/s", {"spec": {"ipFamilyPolicy": "RequireDualStack"}}),
+    ),
+    case(
         "a service must be valid",
         create("services", _service(ports=[])),
         create("services", _service(ports=[{"port": 0}])),

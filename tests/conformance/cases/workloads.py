@@ -61,6 +61,12 @@ def _set(**spec: object) -> dict[str, object]:
 
 CASES = [
     case(
+        "a stateful set may keep another number of revisions",
+        create("statefulsets", _set()),
+        patch("statefulsets/web", {"spec": {"revisionHistoryLimit": 3}}),
+        patch("statefulsets/web", {"spec": {"revisionHistoryLimit": 2, "serviceName": "other"}}),
+    ),
+    case(
         "a deployment gets its defaults and must be valid",
         create("deployments", deployment()),
         create("deployments", deployment("b", replicas=-1)),

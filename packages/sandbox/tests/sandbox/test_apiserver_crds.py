@@ -442,3 +442,47 @@ async def test_a_server_over_a_storage_with_crds_serves_them() -> None:
     # then
     assert (await second.get(WIDGETS)).names == ["w"]
     assert second.now() == first.now()
+
+
+APPROVED = "api-approved.kubernetes.io"
+
+
+@pytest.mark.parametrize(
+    ("group", "approval", "is_created"),
+    [
+        ("x.k8s.io", "", False),
+        ("k8s.io", "", False),
+        ("apps.kubernetes.io", "later", False),
+        ("x.k8s.io", "unapproved, only for tests", True),
+        ("x.k8s.io", "https://example.com/approval", True),
+        ("notk8s.io", "", True),
+    ],
+)
+async def test_a_crd_in_a_group_of_kubernetes_needs_an_approval(
+    group: str, approval: str, is_created: bool
+) -> None:
+    # given
+    crd = widget_crd()
+    crd["metadata"] = {"name": f"widgets.{group}", "annotations": {APPROVED: approval} if approval else {}}
+    crd["spec"]["group"] = group
+    # when
+    reply = await Api.fresh().post(CRDS, crd)
+    # then
+    assert reply.status == (201 if is_created else 422)
+    if not is_created:
+        (cause,) = reply.doc["details"]["causes"]
+        assert cause["field"] == f"metadata.annotations[{APPROVED}]"
+
+
+async def test_a_crd_without_an_approval_may_stay_so_and_keeps_the_one_it_has() -> None:
+    # given a CRD in a group of Kubernetes that is approved
+    api, crd = Api.fresh(), widget_crd()
+    crd["metadata"] = {"name": "widgets.x.k8s.io", "annotations": {APPROVED: "unapproved, only for tests"}}
+    crd["spec"]["group"] = "x.k8s.io"
+    await api.post(CRDS, crd)
+    path = f"{CRDS}/widgets.x.k8s.io"
+    # when
+    other = await api.patch(path, {"metadata": {"labels": {"a": "b"}}})
+    without = await api.patch(path, {"metadata": {"annotations": {APPROVED: None}}})
+    # then
+    assert (other.status, without.status) == (200, 422)

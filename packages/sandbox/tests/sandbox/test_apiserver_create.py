@@ -361,3 +361,21 @@ async def test_questions_are_answered_and_stored_nowhere() -> None:
     assert who_am_i.doc["status"]["userInfo"]["username"] == "kubernetes-admin"
     assert asked.status == 405
     assert api.now() == before
+
+
+async def test_only_one_priority_class_may_be_the_default() -> None:
+    # given
+    api, path = Api.fresh(), "/apis/scheduling.k8s.io/v1/priorityclasses"
+    first = await api.post(path, {"metadata": {"name": "first"}, "value": 5, "globalDefault": True})
+    # when another one is created as the default, or is made the default later
+    second = await api.post(path, {"metadata": {"name": "second"}, "value": 6, "globalDefault": True})
+    await api.post(path, {"metadata": {"name": "third"}, "value": 7})
+    third = await api.patch(f"{path}/third", {"globalDefault": True})
+    # then both are rejected
+    assert (first.status, second.status, third.status) == (201, 403, 403)
+    assert second.message == (
+        'priorityclasses.scheduling.k8s.io "second" is forbidden: '
+        "PriorityClass first is already marked as default. Only one default can exist"
+    )
+    # and the default may be updated
+    assert (await api.patch(f"{path}/first", {"description": "x"})).status == 200

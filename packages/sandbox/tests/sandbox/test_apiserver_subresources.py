@@ -286,6 +286,29 @@ async def test_an_exhausted_budget_refuses_an_eviction() -> None:
     assert "deletionTimestamp" not in (await api.get(f"{PODS}/a")).meta
 
 
+@pytest.mark.parametrize(
+    ("reason", "message", "said"),
+    [
+        ("SyncFailed", "why not", " because it failed sync: why not"),
+        ("Other", "why not", " (Other): why not"),
+        ("InsufficientPods", "", ""),
+    ],
+)
+async def test_a_budget_with_enough_pods_that_refuses_an_eviction_gives_its_reason(
+    reason: str, message: str, said: str
+) -> None:
+    # given
+    at = "2023-11-14T22:13:20Z"
+    condition = {"type": "DisruptionAllowed", "status": "False", "reason": reason, "message": message}
+    conditions = [{**condition, "lastTransitionTime": at}]
+    api = await with_running_pod(currentHealthy=2, conditions=conditions)
+    # when
+    reply = await api.post(f"{PODS}/a/eviction", {"metadata": {"name": "a"}})
+    # then
+    (cause,) = reply.causes
+    assert cause["message"] == f"The disruption budget b does not allow evicting pods currently{said}"
+
+
 async def test_an_eviction_spends_its_budget() -> None:
     # given
     api = await with_running_pod(disruptionsAllowed=1, currentHealthy=2)

@@ -11,6 +11,7 @@ from pykruise.kube.resources import (
     DAEMON_SETS,
     DEPLOYMENTS,
     EVENTS,
+    HORIZONTAL_POD_AUTOSCALERS,
     JOBS,
     NAMESPACES,
     NODES,
@@ -20,6 +21,7 @@ from pykruise.kube.resources import (
     Resource,
 )
 from pykruise.kube.schemas.builtin_types import fields_of, find_decoder
+from pykruise.kube.schemas.releases import release_of
 from pykruise.sandbox.apiserver.builtin import DecodeError, find_strategy
 from pykruise.sandbox.apiserver.builtin.cluster_objects import finalize_namespace
 
@@ -92,6 +94,94 @@ def test_an_external_name_has_neither_address_nor_family() -> None:
     spec = made(SERVICES, spec={"type": "ExternalName", "externalName": "a.b"})["spec"]
     # then
     assert spec.keys().isdisjoint({"clusterIP", "clusterIPs", "ipFamilies", "internalTrafficPolicy"})
+
+
+def test_a_service_that_becomes_an_external_name_loses_its_addresses() -> None:
+    # given
+    old = service(type="NodePort")
+    outside = {"type": "ExternalName", "externalName": "example.com"}
+    # when
+    new = updated(SERVICES, old, {**old, "spec": {**old["spec"], **outside}})
+    # then only what the user sets remains
+    assert find_strategy(SERVICES).validate_update(new, old) == []
+    ports = [{"port": 80, "protocol": "TCP", "targetPort": 80}]
+    assert new["spec"] == {**outside, "ports": ports, "sessionAffinity": "None"}
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        ({"type": "NodePort", "ports": [{"port": 80, "nodePort": 29999}]}, "spec.ports[0].nodePort"),
+        ({"type": "NodePort", "ports": [{"port": 80, "nodePort": 32768}]}, "spec.ports[0].nodePort"),
+        ({"ipFamilyPolicy": "RequireDualStack", "selector": {"a": "b"}}, "spec.ipFamilyPolicy"),
+        ({"ipFamilyPolicy": "RequireDualStack", "clusterIP": "None"}, None),
+        ({"type": "NodePort", "ports": [{"port": 80, "nodePort": 30000}]}, None),
+    ],
+)
+def test_a_service_may_only_have_what_the_cluster_has(spec: Document, field: str | None) -> None:
+    errors = find_strategy(SERVICES).validate_create(service(**spec))
+    assert [error.field for error in errors] == ([field] if field else [])
+
+
+@pytest.mark.parametrize(
+    ("minor", "fields"), [("1.32", ["spec"]), ("1.37", ["spec.serviceName", "spec.podManagementPolicy"])]
+)
+def test_each_fixed_field_of_a_stateful_set_is_refused(minor: str, fields: list[str]) -> None:
+    # given
+    strategy = find_strategy(STATEFUL_SETS, release_of(minor))
+    old = made(STATEFUL_SETS, spec={"serviceName": "s", "selector": SELECTOR, "template": template()})
+    # when
+    changes = {"serviceName": "t", "podManagementPolicy": "Parallel", "minReadySeconds": 1}
+    errors = strategy.validate_update({**old, "spec": {**old["spec"], **changes}}, old)
+    # then
+    assert [error.field for error in errors] == fields
+
+
+@pytest.mark.parametrize(("minor", "is_allowed"), [("1.32", False), ("1.37", True)])
+def test_the_history_limit_of_a_stateful_set_may_change(minor: str, is_allowed: bool) -> None:
+    strategy = find_strategy(STATEFUL_SETS, release_of(minor))
+    old = made(STATEFUL_SETS, spec={"serviceName": "s", "selector": SELECTOR, "template": template()})
+    new = {**old, "spec": {**old["spec"], "revisionHistoryLimit": 3}}
+    assert (strategy.validate_update(new, old) == []) is is_allowed
+
+
+def test_a_stateful_set_cannot_roll_out_without_an_unavailable_pod() -> None:
+    update = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0}}
+    spec = {"serviceName": "s", "selector": SELECTOR, "template": template(), "updateStrategy": update}
+    (error,) = find_strategy(STATEFUL_SETS).validate_create(made(STATEFUL_SETS, spec=spec))
+    assert (error.field, error.message) == (
+        "spec.updateStrategy.rollingUpdate.maxUnavailable",
+        "Invalid value: 0: cannot be 0",
+    )
+
+
+@pytest.mark.parametrize(
+    ("rules", "field"),
+    [
+        ({"stabilizationWindowSeconds": 3601}, "stabilizationWindowSeconds"),
+        ({"stabilizationWindowSeconds": -1}, "stabilizationWindowSeconds"),
+        ({"selectPolicy": "Sometimes"}, "selectPolicy"),
+        ({"policies": [{"type": "Some", "value": 1, "periodSeconds": 1}]}, "policies[0].type"),
+        ({"policies": [{"type": "Pods", "value": 0, "periodSeconds": 1}]}, "policies[0].value"),
+        ({"policies": [{"type": "Pods", "value": 1, "periodSeconds": 1801}]}, "policies[0].periodSeconds"),
+    ],
+)
+def test_the_behavior_of_an_autoscaler_must_be_valid(rules: Document, field: str) -> None:
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
+    spec = {"scaleTargetRef": target, "maxReplicas": 5, "behavior": {"scaleUp": rules}}
+    doc = made(HORIZONTAL_POD_AUTOSCALERS, spec=spec)
+    errors = find_strategy(HORIZONTAL_POD_AUTOSCALERS).validate_create(doc)
+    assert [error.field for error in errors] == [f"spec.behavior.scaleUp.{field}"]
+
+
+@pytest.mark.parametrize(("minor", "is_valid"), [("1.32", True), ("1.37", False)])
+def test_the_target_of_an_autoscaler_names_a_group(minor: str, is_valid: bool) -> None:
+    spec = {"scaleTargetRef": {"kind": "Deployment", "name": "web"}, "maxReplicas": 5}
+    strategy = find_strategy(HORIZONTAL_POD_AUTOSCALERS, release_of(minor))
+    doc = made(HORIZONTAL_POD_AUTOSCALERS, spec=spec)
+    assert (strategy.validate_create(doc) == []) is is_valid
+    # and a stored target may stay
+    assert strategy.validate_update({**doc, "spec": {**doc["spec"], "maxReplicas": 6}}, doc) == []
 
 
 def test_node_ports_are_allocated_once_and_kept() -> None:

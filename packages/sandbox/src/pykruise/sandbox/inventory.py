@@ -22,12 +22,13 @@ class Inventory(msgspec.Struct, frozen=True, kw_only=True):
     """Served resources.
 
     `failed`: group versions whose resources could not be read (`v1`, `apps/v1`). `kinds`: apiVersion and kind of each
-    served kind, preferred versions first.
+    served kind, preferred versions first. `scaled`: resources with a scale subresource.
     """
 
     resources: tuple[Resource, ...]
     failed: tuple[str, ...] = ()
     kinds: tuple[tuple[str, str], ...] = ()
+    scaled: frozenset[Resource] = frozenset()
 
     def versions_of(self, kind: str) -> list[str]:
         """The apiVersions of all groups that serve kinds of this name."""
@@ -103,7 +104,14 @@ async def discover(client: Client) -> Inventory:
         for group_version, answer in zip(group_versions, answers, strict=True)
         for resource in _list_deletable_resources(group_version, answer or ())
     )
-    return Inventory(resources=tuple(ordered), failed=tuple(failed), kinds=kinds)
+    scales = {
+        (group_version, item.name.removesuffix("/scale"))
+        for group_version, answer in zip(group_versions, answers, strict=True)
+        for item in answer or ()
+        if item.name.endswith("/scale")
+    }
+    scaled = frozenset(each for each in ordered if (each.api_version, each.plural) in scales)
+    return Inventory(resources=tuple(ordered), failed=tuple(failed), kinds=kinds, scaled=scaled)
 
 
 def _list_versions_in_order(groups: Iterable[_Group]) -> Iterator[str]:

@@ -3,13 +3,18 @@
 import asyncio
 from typing import Any
 
+import pytest
+
 from pykruise.kube.documents import decode
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import (
     DEPLOYMENTS,
     ENDPOINTS,
+    EVENTS,
+    JOBS,
     NAMESPACES,
     NODES,
+    POD_DISRUPTION_BUDGETS,
     PODS,
     SERVICE_ACCOUNTS,
     SERVICES,
@@ -100,6 +105,43 @@ def deployment(replicas: int) -> Object:
             },
         },
     }
+
+
+NO_SCALE = "jobs.batch does not implement the scale subresource"
+
+
+@pytest.mark.parametrize("rule", [{"maxUnavailable": 1}, {"minAvailable": "50%"}])
+async def test_a_budget_of_pods_whose_owner_has_no_size_allows_no_eviction(rule: Object) -> None:
+    async with small_cluster(rules=[Rule(exit_code=0, after_s=3600.0)]) as place:
+        # given a budget that needs the size of a Job
+        template = {
+            "metadata": {"labels": {"app": "sum"}},
+            "spec": pod("x")["spec"] | {"restartPolicy": "Never"},
+        }
+        await place.create(
+            JOBS, {"metadata": {"name": "sum"}, "spec": {"parallelism": 2, "template": template}}
+        )
+        await asyncio.sleep(5)
+        spec = {"selector": {"matchLabels": {"app": "sum"}}, **rule}
+        await place.create(POD_DISRUPTION_BUDGETS, {"metadata": {"name": "b"}, "spec": spec})
+        await asyncio.sleep(10)
+        # then it allows nothing, and says why
+        status = (await place.get(POD_DISRUPTION_BUDGETS, "b"))["status"]
+        assert status["disruptionsAllowed"] == 0
+        assert "observedGeneration" not in status
+        (condition,) = status["conditions"]
+        assert (condition["reason"], condition["message"]) == ("SyncFailed", NO_SCALE)
+        events = [decode(item) for item in (await place.client.list(EVENTS, "default")).items]
+        failures = [event for event in events if event["reason"] == "CalculateExpectedPodCountFailed"]
+        assert {event["message"] for event in failures} == {
+            f"Failed to calculate the number of expected pods: {NO_SCALE}"
+        }
+        # and when it counts available pods instead, it needs no size
+        change = {"spec": {"maxUnavailable": None, "minAvailable": 1}}
+        await place.client.patch(POD_DISRUPTION_BUDGETS, "default", "b", change, patch_type=PatchType.MERGE)
+        await asyncio.sleep(10)
+        status = (await place.get(POD_DISRUPTION_BUDGETS, "b"))["status"]
+        assert (status["expectedPods"], status["disruptionsAllowed"]) == (2, 1)
 
 
 async def on_node(place: Place, node: str) -> list[str]:

@@ -4,8 +4,8 @@ PodDisruptionBudget + the pods it selects + the sizes of their owners ──▶ 
 
 The API server enforces the status when it handles evictions. Same rules as Kubernetes' disruption controller. The
 size of a StatefulSet, a ReplicaSet or a Deployment is its `spec.replicas`; a ReplicaSet of a Deployment has the size of
-the Deployment. The size of an owner of another kind is read from its scale subresource. One rule differs: an owner
-without a size counts as 0 pods; Kubernetes allows no disruption while a pod has such an owner.
+the Deployment. The size of an owner of another kind is read from its scale subresource. If an owner has no size, a
+budget that needs it allows no disruption, and its condition and an event give the reason.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,7 +16,7 @@ import msgspec
 from pykruise.kube.cache.cache import Change
 from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.documents import Document, decode, get_path
-from pykruise.kube.errors import ApiError
+from pykruise.kube.errors import ApiError, NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import DEPLOYMENTS, POD_DISRUPTION_BUDGETS, REPLICA_SETS, STATEFUL_SETS
 from pykruise.kube.values.int_or_percent import Rounding, is_percent, resolve
@@ -29,6 +29,7 @@ from pykruise.runtime.read import Around, Read
 from pykruise.runtime.views import BY_NAMESPACE
 from pykruise.runtime.wakes import Wake, wake_itself
 from pykruise.sandbox.controllers.pods import POD_VIEWS, make_document_views
+from pykruise.sandbox.controllers.steps import make_warning_note
 from pykruise.sandbox.inventory import discover
 from pykruise.sandbox.pod_view import OwnerRef, SandboxPodView, instant_of
 
@@ -63,8 +64,26 @@ def compute_budget_status(
     }
     if waiting:
         status["disruptedPods"] = waiting
-    status["conditions"] = _build_conditions(budget, allowed > 0, now)
+    wanted = ("True", "SufficientPods", "") if allowed > 0 else ("False", "InsufficientPods", "")
+    status["conditions"] = _build_conditions(budget, wanted, now, observed=budget.generation)
     return status, next_s
+
+
+def build_failed_status(budget: DocumentView, reason: str, now: Instant) -> Document:
+    """Return the status of a budget whose numbers cannot be computed: it allows nothing, and keeps its other numbers.
+    Its observedGeneration also stays, so that API servers do not trust the numbers.
+    """
+    observed = budget.status.get("observedGeneration") or 0
+    return {
+        **budget.status,
+        "disruptionsAllowed": 0,
+        "conditions": _build_conditions(budget, ("False", "SyncFailed", reason), now, observed=observed),
+    }
+
+
+def needs_sizes(budget: DocumentView) -> bool:
+    """Whether the sizes of the pods' owners determine how many pods the budget needs."""
+    return budget.spec.get("maxUnavailable") is not None or is_percent(budget.spec.get("minAvailable", 1))
 
 
 def _list_pending_evictions(
@@ -82,20 +101,23 @@ def _list_pending_evictions(
     return left, min(due, default=None)
 
 
-def _build_conditions(budget: DocumentView, is_allowed: bool, now: Instant) -> list[Document]:
+def _build_conditions(
+    budget: DocumentView, wanted: tuple[str, str, str], now: Instant, *, observed: int
+) -> list[Document]:
+    """The conditions, with the `wanted` status, reason and message of DisruptionAllowed."""
     known = [dict(condition) for condition in budget.status.get("conditions") or ()]
-    wanted = ("True", "SufficientPods") if is_allowed else ("False", "InsufficientPods")
     there = next((entry for entry in known if entry["type"] == "DisruptionAllowed"), None)
-    if there is not None and (there["status"], there["reason"]) == wanted:
+    if there is not None and (there["status"], there["reason"], there.get("message") or "") == wanted:
         return known
-    made = {
+    made: Document = {
         "type": "DisruptionAllowed",
         "status": wanted[0],
         "reason": wanted[1],
-        "message": "",
-        "observedGeneration": budget.generation,
-        "lastTransitionTime": format_time(now),
+        "message": wanted[2],
     }
+    if observed:
+        made["observedGeneration"] = observed
+    made["lastTransitionTime"] = format_time(now)
     return [*(entry for entry in known if entry is not there), made]
 
 
@@ -107,24 +129,39 @@ _SIZED: Final = {
 }
 
 
-async def _count_expected_pods(read: Read[Any], namespace: str, pods: Iterable[SandboxPodView]) -> int:
-    """Sum of the pods that the owners want."""
-    owners = {owner.uid: owner for pod in pods if (owner := pod.controller) is not None and owner.uid}
+async def _count_expected_pods(
+    read: Read[Any], namespace: str, pods: Iterable[SandboxPodView]
+) -> tuple[int, str]:
+    """Sum of the pods that the owners want, or why it is not known."""
+    owners = {owner.uid: (owner, pod) for pod in pods if (owner := pod.controller) is not None and owner.uid}
     tops: dict[str, int] = {}
-    for owner in owners.values():
-        uid, size = await _read_owner_size(read, namespace, owner)
+    for owner, pod in owners.values():
+        try:
+            top = await _read_owner_size(read, namespace, owner)
+        except _UnknownSizeError as error:
+            return 0, str(error)
+        if top is None:
+            return 0, f'found no controllers for pod "{pod.name}"'
+        uid, size = top
         tops[uid] = size
-    return sum(tops.values())
+    return sum(tops.values()), ""
 
 
-async def _read_owner_size(read: Read[Any], namespace: str, owner: OwnerRef) -> tuple[str, int]:
-    """Return uid and size of the topmost owner, which decides the number of pods."""
+class _UnknownSizeError(Exception):
+    """The size of an owner cannot be read; the message says why."""
+
+
+async def _read_owner_size(read: Read[Any], namespace: str, owner: OwnerRef) -> tuple[str, int] | None:
+    """Return uid and size of the topmost owner, which decides the number of pods. None: the owner does not exist.
+    Raises _UnknownSizeError.
+    """
     views = _SIZED.get(owner.kind) if owner.group == "apps" else None
     if views is None:
-        return owner.uid, await _read_scale(read, namespace, owner)
+        size = await _read_scale(read, namespace, owner)
+        return None if size is None else (owner.uid, size)
     document = read.get(views, Key(namespace, owner.name))
     if document is None or document.uid != owner.uid:
-        return owner.uid, 0
+        return None
     if owner.kind == REPLICA_SETS.kind and (top := document.controller) is not None:
         deployment = read.get(_SIZED[DEPLOYMENTS.kind], Key(namespace, top.name))
         if deployment is not None and deployment.uid == top.uid:
@@ -132,15 +169,22 @@ async def _read_owner_size(read: Read[Any], namespace: str, owner: OwnerRef) -> 
     return document.uid, document.count("spec", "replicas", default=1)
 
 
-async def _read_scale(read: Read[Any], namespace: str, owner: OwnerRef) -> int:
+async def _read_scale(read: Read[Any], namespace: str, owner: OwnerRef) -> int | None:
+    """Return the size of an owner of any kind. None: the owner does not exist. Raises _UnknownSizeError."""
     inventory = await discover(read.live)
     resource = inventory.find(api_version=owner.api_version, kind=owner.kind)
     if resource is None:
-        return 0
+        raise _UnknownSizeError(f'no matches for kind "{owner.kind}" in version "{owner.api_version}"')
     try:
         scale = decode(await read.live.get(resource, namespace, owner.name, subresource="scale"))
-    except ApiError:
-        return 0  # an owner whose kind has no scale counts as 0 pods; Kubernetes then allows no disruption at all
+    except NotFoundError as error:
+        if resource not in inventory.scaled:
+            raise _UnknownSizeError(f"{resource} does not implement the scale subresource") from error
+        return None
+    except ApiError as error:
+        raise _UnknownSizeError(str(error)) from error
+    if get_path(scale, "metadata", "uid", default="") != owner.uid:
+        return None
     return int(get_path(scale, "spec", "replicas", default=0))
 
 
@@ -154,7 +198,9 @@ class DisruptionBudgetSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     pods: Sequence[SandboxPodView]
     """Selected pods that have not ended."""
     expected: int
-    """Number of pods that the owners of the selected pods want."""
+    """Number of pods that the owners of the selected pods want; 0 if the budget does not need it."""
+    unknown: str = ""
+    """Why this number cannot be read; empty: it is known, or not needed."""
     now: Instant
 
 
@@ -168,12 +214,21 @@ async def read_snapshot(budget: DocumentView, read: Read[Any]) -> DisruptionBudg
         for pod in read.list_by_index(POD_VIEWS, BY_NAMESPACE, budget.namespace)
         if selector.matches(pod.labels) and not pod.is_over
     ]
-    expected = await _count_expected_pods(read, budget.namespace, pods)
-    return DisruptionBudgetSnapshot(budget=budget, pods=pods, expected=expected, now=read.now())
+    expected, unknown = 0, ""
+    if needs_sizes(budget):
+        expected, unknown = await _count_expected_pods(read, budget.namespace, pods)
+    return DisruptionBudgetSnapshot(
+        budget=budget, pods=pods, expected=expected, unknown=unknown, now=read.now()
+    )
 
 
 def plan_budget(snapshot: DisruptionBudgetSnapshot) -> Plan:
     """Write the status."""
+    if snapshot.unknown:
+        status = build_failed_status(snapshot.budget, snapshot.unknown, snapshot.now)
+        text = f"Failed to calculate the number of expected pods: {snapshot.unknown}"
+        note = make_warning_note("CalculateExpectedPodCountFailed", text)
+        return Plan(status=status, notes=() if status == snapshot.budget.status else (note,))
     status, next_s = compute_budget_status(
         snapshot.budget, snapshot.pods, expected=snapshot.expected, now=snapshot.now
     )

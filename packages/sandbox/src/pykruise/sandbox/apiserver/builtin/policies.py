@@ -99,10 +99,20 @@ class HorizontalPodAutoscalerStrategy(BuiltinStrategy):
         return doc
 
     def validate_create(self, doc: Document) -> list[Cause]:
-        return list(_check_autoscaler(doc.get("spec") or {}))
+        spec = doc.get("spec") or {}
+        return [*_check_autoscaler(spec), *self._check_target(spec)]
 
     def validate_update(self, new: Document, old: Document) -> list[Cause]:
-        return list(_check_autoscaler(new.get("spec") or {}))
+        spec, before = new.get("spec") or {}, old.get("spec") or {}
+        kept = spec.get("scaleTargetRef") == before.get("scaleTargetRef")
+        return [*_check_autoscaler(spec), *(() if kept else self._check_target(spec))]
+
+    def _check_target(self, spec: Doc) -> Causes:
+        """Check that the target's apiVersion names a group. Older API servers store a target that cannot be found."""
+        version = (spec.get("scaleTargetRef") or {}).get("apiVersion") or ""
+        if self.release.is_at_least("1.37") and "/" not in version:
+            detail = "apiVersion must specify API group"
+            yield make_invalid_error("spec.scaleTargetRef.apiVersion", version, detail)
 
     def validate_status_update(self, new: Document, old: Document) -> list[Cause]:
         status = new.get("status") or {}
@@ -120,6 +130,8 @@ _SCALING_RULES: Final[Mapping[str, Doc]] = {
     "scaleDown": {"selectPolicy": "Max", "policies": [_EVERY_15_S]},
 }
 """Defaults of `behavior`."""
+_LONGEST_WINDOW_S: Final = 3600
+_LONGEST_PERIOD_S: Final = 1800
 
 _METRIC_SOURCES: Final = {
     "ContainerResource": "containerResource",
@@ -152,6 +164,38 @@ def _check_autoscaler(spec: Doc) -> Causes:
     if least == 0 and not any(metric.get("type") in ("Object", "External") for metric in metrics):
         text = "must specify at least one Object or External metric to support scaling to zero replicas"
         yield make_forbidden_error("spec.metrics", text)
+    yield from _check_behavior(spec.get("behavior") or {})
+
+
+def _check_behavior(behavior: Doc) -> Causes:
+    for direction in ("scaleUp", "scaleDown"):
+        rules = behavior.get(direction)
+        if rules is None:
+            continue
+        path = f"spec.behavior.{direction}"
+        window = rules.get("stabilizationWindowSeconds") or 0
+        if window < 0:
+            detail = "must be greater than or equal to zero"
+            yield make_invalid_error(f"{path}.stabilizationWindowSeconds", window, detail)
+        if window > _LONGEST_WINDOW_S:
+            detail = f"must be less than or equal to {_LONGEST_WINDOW_S}"
+            yield make_invalid_error(f"{path}.stabilizationWindowSeconds", window, detail)
+        choice = rules.get("selectPolicy")
+        if choice is not None:
+            yield from check_one_of(choice, f"{path}.selectPolicy", ("Disabled", "Max", "Min"))
+        for number, policy in enumerate(rules.get("policies") or ()):
+            yield from _check_scaling_policy(policy, f"{path}.policies[{number}]")
+
+
+def _check_scaling_policy(policy: Doc, path: str) -> Causes:
+    yield from check_one_of(policy.get("type"), f"{path}.type", ("Percent", "Pods"))
+    period = policy.get("periodSeconds") or 0
+    for field, number in (("value", policy.get("value") or 0), ("periodSeconds", period)):
+        if number <= 0:
+            yield make_invalid_error(f"{path}.{field}", number, "must be greater than zero")
+    if period > _LONGEST_PERIOD_S:
+        detail = f"must be less than or equal to {_LONGEST_PERIOD_S}"
+        yield make_invalid_error(f"{path}.periodSeconds", period, detail)
 
 
 def _check_metric(metric: Doc, path: str) -> Causes:

@@ -37,6 +37,8 @@ Doc = Mapping[str, Any]
 _TYPES: Final = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 _PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
 _EXTERNAL: Final = ("LoadBalancer", "NodePort")
+_ADDRESSES: Final = ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy")
+_NODE_PORTS: Final = range(30000, 32768)
 
 
 class ServiceStrategy(BuiltinStrategy):
@@ -63,7 +65,9 @@ class ServiceStrategy(BuiltinStrategy):
         outside = spec["type"] in _EXTERNAL or (spec["type"] == "ClusterIP" and spec.get("externalIPs"))
         if outside and not spec.get("externalTrafficPolicy"):
             spec["externalTrafficPolicy"] = "Cluster"
-        if spec["type"] != "ExternalName":
+        if spec["type"] == "ExternalName":
+            spec.pop("internalTrafficPolicy", None)
+        else:
             spec.setdefault("internalTrafficPolicy", "Cluster")
         if spec["type"] == "LoadBalancer":
             spec.setdefault("allocateLoadBalancerNodePorts", True)
@@ -78,7 +82,7 @@ class ServiceStrategy(BuiltinStrategy):
         super().prepare_update(new, old)
         before, after = old.get("spec") or {}, new["spec"]
         if after.get("type") != "ExternalName" and before.get("type") != "ExternalName":
-            for field in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"):
+            for field in _ADDRESSES:
                 if not after.get(field) and before.get(field):
                     after[field] = before[field]
         _keep_node_ports(after, before)
@@ -87,7 +91,7 @@ class ServiceStrategy(BuiltinStrategy):
         return new
 
     def validate_create(self, doc: Document) -> list[Cause]:
-        return list(_check_service(doc.get("spec") or {}))
+        return _check_whole_service(doc.get("spec") or {})
 
     def validate_update(self, new: Document, old: Document) -> list[Cause]:
         before, after = old.get("spec") or {}, new.get("spec") or {}
@@ -96,7 +100,12 @@ class ServiceStrategy(BuiltinStrategy):
         if kept and before.get("clusterIP") and before["clusterIP"] != after.get("clusterIP"):
             detail = "may not change once set"
             causes.append(make_invalid_shown_error("spec.clusterIPs[0]", _format_cluster_ips(after), detail))
-        return [*causes, *_check_service(after)]
+        return [*causes, *_check_whole_service(after)]
+
+
+def _check_whole_service(spec: Doc) -> list[Cause]:
+    """Like Kubernetes, check addresses and node ports only if the rest is valid, and report only their first error."""
+    return list(_check_service(spec)) or list(_check_allocation(spec))[:1]
 
 
 def _format_cluster_ips(spec: Doc) -> str:
@@ -121,7 +130,7 @@ def _allocate(doc: Document) -> None:
     if spec["type"] in _EXTERNAL and spec.get("allocateLoadBalancerNodePorts", True):
         for index, port in enumerate(spec.get("ports") or ()):
             if not port.get("nodePort"):
-                port["nodePort"] = 30000 + (_compute_seed(doc) + index) % 2768
+                port["nodePort"] = _NODE_PORTS[(_compute_seed(doc) + index) % len(_NODE_PORTS)]
 
 
 def _compute_cluster_ip(seed: int) -> str:
@@ -144,7 +153,14 @@ def _keep_node_ports(after: Document, before: Doc) -> None:
 
 
 def _drop_fields_of_old_type(after: Document, before: Doc) -> None:
-    """If the type is no longer NodePort or LoadBalancer, drop the unchanged fields that only these types have."""
+    """Drop the unchanged fields that the old type has and the new type has not."""
+    if after.get("type") == "ExternalName" and before.get("type") != "ExternalName":
+        if after.get("clusterIP") == before.get("clusterIP"):
+            for field in ("clusterIP", "clusterIPs"):
+                after.pop(field, None)
+        for field in ("ipFamilies", "ipFamilyPolicy"):
+            if after.get(field) == before.get(field):
+                after.pop(field, None)
     if before.get("type") not in _EXTERNAL or after.get("type") in _EXTERNAL:
         return
     known = {port.get("nodePort") for port in before.get("ports") or ()}
@@ -199,6 +215,22 @@ def _check_service(spec: Doc) -> Causes:
         yield from check_one_of(
             spec["internalTrafficPolicy"], "spec.internalTrafficPolicy", ("Cluster", "Local")
         )
+
+
+def _check_allocation(spec: Doc) -> Causes:
+    """Check that this cluster, which has only IPv4 addresses, can provide the addresses and node ports."""
+    without_pods = spec.get("clusterIP") == "None" and not spec.get("selector")
+    if spec.get("ipFamilyPolicy") == "RequireDualStack" and not without_pods:
+        detail = "this cluster is not configured for dual-stack services"
+        yield make_invalid_error("spec.ipFamilyPolicy", "RequireDualStack", detail)
+    for index, port in enumerate(spec.get("ports") or ()):
+        number = port.get("nodePort")
+        if number and number not in _NODE_PORTS:
+            detail = (
+                "provided port is not in the valid range. "
+                f"The range of valid ports is {_NODE_PORTS.start}-{_NODE_PORTS.stop - 1}"
+            )
+            yield make_invalid_error(f"spec.ports[{index}].nodePort", number, detail)
 
 
 def _is_address(text: str) -> bool:

@@ -13,6 +13,7 @@ from pykruise.kube.documents import Document, is_same
 from pykruise.kube.errors import Cause
 from pykruise.kube.pod_rules.field_errors import (
     format_go_string_map,
+    format_shown,
     make_forbidden_error,
     make_invalid_error,
     make_invalid_shown_error,
@@ -257,7 +258,14 @@ class StatefulSetStrategy(_WorkloadStrategy):
             {key: value for key, value in doc["spec"].items() if key not in _STATEFUL_SET_CHANGES}
             for doc in (old, new)
         )
-        if not is_same(before, after):
+        if self.release.is_at_least(
+            "1.37"
+        ):  # fields are compared one by one; this list names all that are fixed
+            for field in _STATEFUL_SET_KEPT:
+                if not is_same(before.get(field), after.get(field)):
+                    shown = format_shown(after.get(field))
+                    causes.append(make_invalid_shown_error(f"spec.{field}", shown, "field is immutable"))
+        elif not is_same(before, after):
             causes.append(make_forbidden_error("spec", _STATEFUL_SET_FIXED))
         return causes
 
@@ -278,6 +286,7 @@ _STATEFUL_SET_CHANGES: Final = frozenset(
         "updateStrategy",
     }
 )
+_STATEFUL_SET_KEPT: Final = ("selector", "volumeClaimTemplates", "serviceName", "podManagementPolicy")
 _STATEFUL_SET_FIXED: Final = (
     "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', "
     "'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"
@@ -290,7 +299,7 @@ def _check_stateful_set(spec: Doc, release: Release) -> Causes:
         yield make_invalid_error(
             "spec.podManagementPolicy", policy or "", "must be 'OrderedReady' or 'Parallel'"
         )
-    yield from _check_stateful_update(spec.get("updateStrategy") or {}, "spec.updateStrategy")
+    yield from _check_stateful_update(spec.get("updateStrategy") or {}, "spec.updateStrategy", release)
     retention = spec.get("persistentVolumeClaimRetentionPolicy") or {}
     for field in ("whenDeleted", "whenScaled"):
         if retention.get(field) not in ("Retain", "Delete"):
@@ -319,7 +328,7 @@ def _with_claim_volumes(spec: Doc) -> Doc:
     return {**template, "spec": {**pod, "volumes": [*own, *claimed]}}
 
 
-def _check_stateful_update(update: Doc, path: str) -> Causes:
+def _check_stateful_update(update: Doc, path: str, release: Release) -> Causes:
     rolling = update.get("rollingUpdate")
     match update.get("type"):
         case "OnDelete":
@@ -336,6 +345,8 @@ def _check_stateful_update(update: Doc, path: str) -> Causes:
                 place = f"{path}.rollingUpdate.maxUnavailable"
                 yield from check_int_or_percent(unavailable, place)
                 yield from check_at_most_100_percent(unavailable, place)
+                if unavailable in (0, "0%") and release.is_at_least("1.37"):
+                    yield make_invalid_error(place, unavailable, "cannot be 0")
         case other:
             rolling_text = "(*apps.RollingUpdateStatefulSetStrategy)(nil)"
             text = f'apps.StatefulSetUpdateStrategy{{Type:"{other}", RollingUpdate:{rolling_text}}}'

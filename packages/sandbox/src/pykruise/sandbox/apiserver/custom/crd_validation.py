@@ -8,6 +8,7 @@ Pure. Same rules as Kubernetes' validation of CustomResourceDefinitions.
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import Cause
@@ -15,6 +16,8 @@ from pykruise.kube.pod_rules import field_errors as causes
 from pykruise.kube.pod_rules.names import is_dns1035_label, is_dns1123_subdomain
 from pykruise.sandbox.apiserver.custom.schema import NotStructuralError, StructuralSchema
 
+_APPROVED: Final = "api-approved.kubernetes.io"
+_APPROVAL_RULES: Final = "https://github.com/kubernetes/enhancements/pull/1111"
 _COLUMN_TYPES: Final = ("boolean", "date", "integer", "number", "string")
 
 
@@ -39,6 +42,33 @@ def name_of_crd_errors(doc: Document) -> Iterator[Cause]:
     name = doc["metadata"].get("name") or ""
     if name and name != expected:
         yield causes.make_invalid_error("metadata.name", name, 'must be spec.names.plural+"."+spec.group')
+
+
+def find_approval_errors(doc: Document, old: Document | None = None) -> Iterator[Cause]:
+    """Check the approval that a CRD in a group of Kubernetes itself needs. An update may keep a missing approval."""
+    group = (doc.get("spec") or {}).get("group") or ""
+    if not f".{group}".endswith((".k8s.io", ".kubernetes.io")):
+        return
+    state = _read_approval(doc)
+    if old is not None and _read_approval(old) == state:
+        return
+    path = f"metadata.annotations[{_APPROVED}]"
+    detail = f'protected groups must have approval annotation "{_APPROVED}"'
+    if state == "missing":
+        yield causes.make_required_error(path, f"{detail}, see {_APPROVAL_RULES}")
+    elif state == "invalid":
+        detail = f'{detail} with either a URL or a reason starting with "unapproved", see {_APPROVAL_RULES}'
+        yield causes.make_invalid_error(path, doc["metadata"]["annotations"][_APPROVED], detail)
+
+
+def _read_approval(doc: Document) -> str:
+    text = ((doc.get("metadata") or {}).get("annotations") or {}).get(_APPROVED) or ""
+    if not text:
+        return "missing"
+    if text.startswith("unapproved"):
+        return "bypassed"
+    url = urlsplit(text)
+    return "approved" if url.scheme and url.netloc else "invalid"
 
 
 def find_crd_errors(doc: Document) -> Iterator[Cause]:

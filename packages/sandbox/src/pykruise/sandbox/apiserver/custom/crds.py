@@ -23,6 +23,7 @@ from pykruise.sandbox.apiserver.catalog import (
     compute_version_priority,
 )
 from pykruise.sandbox.apiserver.custom.crd_validation import (
+    find_approval_errors,
     find_crd_errors,
     find_immutable_errors,
     find_stored_version_errors,
@@ -323,7 +324,7 @@ class CrdStrategy:
         return _with_stored_version(doc)
 
     def validate_create(self, doc: Document) -> list[Cause]:
-        return [*name_of_crd_errors(doc), *find_crd_errors(doc)]
+        return [*name_of_crd_errors(doc), *find_crd_errors(doc), *find_approval_errors(doc)]
 
     def prepare_update(self, new: Document, old: Document) -> Document:
         new["status"] = deep_copy(old.get("status") or {})
@@ -334,7 +335,7 @@ class CrdStrategy:
         return doc
 
     def validate_update(self, new: Document, old: Document) -> list[Cause]:
-        return [*find_crd_errors(new), *find_immutable_errors(new, old)]
+        return [*find_crd_errors(new), *find_immutable_errors(new, old), *find_approval_errors(new, old)]
 
     def validate_status_update(self, new: Document, old: Document) -> list[Cause]:
         return list(find_stored_version_errors(new))

@@ -29,6 +29,8 @@ def admit(core: Core, call: Call, doc: Document, old: Document | None) -> Docume
     """Add the fields that admission sets. Return the document; it may be the changed `doc`. Raises Refusal (403)."""
     if core.authorizer is not None and not call.subresource:
         check_grant(core.authorizer, call, doc)
+    if call.entry.shelf == _CLASSES and doc.get("globalDefault"):
+        _check_only_default(core, call, doc, is_new=old is None)
     if call.entry.shelf == "pods" and isinstance(spec := doc.get("spec"), dict):
         if old is None:
             name = spec.get("priorityClassName")
@@ -135,6 +137,15 @@ def find_system_class(name: str) -> Document | None:
 def _find_priority_class(core: Core, name: str) -> Document | None:
     stored = core.storage.get(_CLASSES, Key("", name))
     return decode(stored.raw) if stored is not None else find_system_class(name)
+
+
+def _check_only_default(core: Core, call: Call, doc: Document, *, is_new: bool) -> None:
+    """Check that no other priority class is the default. Raises Refusal (403)."""
+    default, name = _find_default_class(core), doc["metadata"].get("name") or ""
+    if default is None or (not is_new and default["metadata"]["name"] == name):
+        return
+    why = f"PriorityClass {default['metadata']['name']} is already marked as default. Only one default can exist"
+    raise make_forbidden(call.entry.resource, name, why)
 
 
 def _find_default_class(core: Core) -> Document | None:

@@ -198,10 +198,7 @@ def _spend_disruption(core: Core, call: Call, pod: Document, *, dry_run: bool) -
         return
     allowed = status.get("disruptionsAllowed") or 0
     if allowed <= 0:
-        healthy, needed = status.get("currentHealthy") or 0, status.get("desiredHealthy") or 0
-        raise _make_budget_refusal(
-            f"The disruption budget {name} needs {needed} healthy pods and has {healthy} currently"
-        )
+        raise _make_budget_refusal(_explain_spent_budget(name, status))
     if dry_run:
         return
     status["disruptionsAllowed"] = allowed - 1
@@ -210,6 +207,25 @@ def _spend_disruption(core: Core, call: Call, pod: Document, *, dry_run: bool) -
     entry = core.catalog.find_shelf_entry(_BUDGETS)
     assert entry is not None
     core.put(entry, stored, budget)
+
+
+def _explain_spent_budget(name: str, status: Document) -> str:
+    """Why a budget allows no disruption. API servers of Kubernetes 1.32 give only the numbers."""
+    healthy, needed = status.get("currentHealthy") or 0, status.get("desiredHealthy") or 0
+    reason, message = next(
+        (
+            (condition.get("reason"), condition.get("message") or "")
+            for condition in status.get("conditions") or ()
+            if condition.get("type") == "DisruptionAllowed" and condition.get("status") == "False"
+        ),
+        ("", ""),
+    )
+    text = f"The disruption budget {name} does not allow evicting pods currently"
+    if message and reason == "SyncFailed":
+        return f"{text} because it failed sync: {message}"
+    if healthy <= needed:
+        return f"The disruption budget {name} needs {needed} healthy pods and has {healthy} currently"
+    return f"{text} ({reason}): {message}" if message else text
 
 
 def _set_disruption_allowed(budget: Document, now: str) -> None:
