@@ -454,6 +454,7 @@ APPROVED = "api-approved.kubernetes.io"
         ("k8s.io", "", False),
         ("apps.kubernetes.io", "later", False),
         ("x.k8s.io", "unapproved, only for tests", True),
+        ("x.k8s.io", "https://[", False),
         ("x.k8s.io", "https://example.com/approval", True),
         ("notk8s.io", "", True),
     ],

@@ -258,9 +258,7 @@ class StatefulSetStrategy(_WorkloadStrategy):
             {key: value for key, value in doc["spec"].items() if key not in _STATEFUL_SET_CHANGES}
             for doc in (old, new)
         )
-        if self.release.is_at_least(
-            "1.37"
-        ):  # fields are compared one by one; this list names all that are fixed
+        if self.release.is_at_least("1.37"):
             for field in _STATEFUL_SET_KEPT:
                 if not is_same(before.get(field), after.get(field)):
                     shown = format_shown(after.get(field))
@@ -287,6 +285,7 @@ _STATEFUL_SET_CHANGES: Final = frozenset(
     }
 )
 _STATEFUL_SET_KEPT: Final = ("selector", "volumeClaimTemplates", "serviceName", "podManagementPolicy")
+"""Fields that no update may change. Since 1.37, API servers report each of them with its own error."""
 _STATEFUL_SET_FIXED: Final = (
     "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', "
     "'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"

@@ -67,7 +67,10 @@ def _read_approval(doc: Document) -> str:
         return "missing"
     if text.startswith("unapproved"):
         return "bypassed"
-    url = urlsplit(text)
+    try:
+        url = urlsplit(text)
+    except ValueError:
+        return "invalid"
     return "approved" if url.scheme and url.netloc else "invalid"
 
 
