@@ -131,7 +131,7 @@ async def _read_and_explain(
     if attached is None:
         creation = await find_creation(client, kind, sight.document, now, settings)
         own = creation.correction if creation is not None else None
-        part = await explain_part(client, kind, sight.document, now, settings)
+        part = await explain_part(client, sight.document, now, settings)
         explanation = await _with_refusals(client, sight, now, settings=settings, correction=own, known=part)
         explanation = redirect_remedies(explanation, kind, sight.document, creation)
         explanation = await add_origin(client, explanation, sight)

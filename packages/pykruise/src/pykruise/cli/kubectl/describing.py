@@ -63,7 +63,7 @@ async def describe(session: Session) -> list[Error]:
         else:
             await _describe_any(session, info)
 
-    return await run_for_each(session, selection, do)
+    return await run_for_each(selection, do)
 
 
 # ── any kind ─────────────────────────────────────────────────────────────────

@@ -37,9 +37,7 @@ MANAGER: Final = "kubectl-rollout"
 RESTARTED_AT: Final = "RESTARTED_AT"
 
 
-async def run_for_each(
-    session: Session, selection: SelectedObjects, do: Callable[[Info], Awaitable[None]]
-) -> list[Error]:
+async def run_for_each(selection: SelectedObjects, do: Callable[[Info], Awaitable[None]]) -> list[Error]:
     """Call `do` for each object, also after an error. Return all errors, first those of the selection."""
     errors = list(selection.errors)
     for info in selection.infos:
@@ -108,7 +106,7 @@ async def _change_each(
         changed = await change(session, info, lambda document: mutate(info.label, document), manager=MANAGER)
         show(changed or info)
 
-    return await run_for_each(session, selection, do)
+    return await run_for_each(selection, do)
 
 
 class _Show:
@@ -205,7 +203,7 @@ async def approve(session: Session) -> list[Error]:
         )
         show(changed or info)
 
-    return await run_for_each(session, selection, do)
+    return await run_for_each(selection, do)
 
 
 # ── history ──────────────────────────────────────────────────────────────────
@@ -240,7 +238,7 @@ async def show_history(session: Session) -> list[Error]:
             text += _format_revision_changes([item for item in revisions if item.number <= number][-2:])
         show(info, f"with revision #{number}\n{text}")
 
-    return await run_for_each(session, selection, do)
+    return await run_for_each(selection, do)
 
 
 def _build_shown_revision(info: Info, revision: Revision) -> Info:
@@ -367,7 +365,7 @@ async def undo(session: Session) -> list[Error]:
     call = session.call
     selection = await find(session, call.arguments)
     if call.is_on("fast"):
-        return await run_for_each(session, selection, lambda info: _return_fast(session, info))
+        return await run_for_each(selection, lambda info: _return_fast(session, info))
     show, dry_run = _Show(session, "rolled back"), dry_run_of(call, session.warn)
     done: set[tuple[str, str, str]] = set()
 
@@ -398,7 +396,7 @@ async def undo(session: Session) -> list[Error]:
             return
         show(await patch(session, info, operations, manager=MANAGER, patch_type=PatchType.JSON))
 
-    return await run_for_each(session, selection, do)
+    return await run_for_each(selection, do)
 
 
 async def workload_of(session: Session, info: Info) -> Info:

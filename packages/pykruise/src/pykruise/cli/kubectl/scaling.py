@@ -75,7 +75,7 @@ async def scale(session: Session) -> list[Error]:
         changed: Document = apply_merge_patch(info.document, {"spec": {"replicas": count}})
         session.write(printer.format_object(info.replace_document(changed), "scaled"))
 
-    return await run_for_each(session, selection, do)
+    return await run_for_each(selection, do)
 
 
 async def _record_cause(session: Session, info: Info) -> None:
@@ -316,7 +316,7 @@ async def autoscale(session: Session) -> list[Error]:
             manager="kubectl-autoscale",
         )
 
-    return await run_for_each(session, selection, do)
+    return await run_for_each(selection, do)
 
 
 async def create_and_show(
@@ -508,7 +508,7 @@ async def expose(session: Session) -> list[Error]:
             manager="kubectl-expose",
         )
 
-    return await run_for_each(session, selection, do)
+    return await run_for_each(selection, do)
 
 
 def override_service(service: Document, text: str, patch_type: str) -> Document:

@@ -94,7 +94,7 @@ def plan_imagepulljob(snapshot: ImagePullJobSnapshot) -> Plan:
     decision = decide_fan_out(targets, policy, _build_run(snapshot), now=snapshot.now)
     if decision.finish is not None:
         return Plan(status=_to_document(finish_status(snapshot, targets, decision, decision.finish)))
-    return _plan_run(snapshot, job.image, targets, policy, decision)
+    return _plan_run(snapshot, job.image, targets, decision)
 
 
 def policy_of(spec: ImagePullJobSpec) -> JobPolicy:
@@ -122,7 +122,6 @@ def _plan_run(
     snapshot: ReadableImagePullJob,
     image: ImageName,
     targets: Sequence[FanOutTarget],
-    policy: JobPolicy,
     decision: FanOutDecision,
 ) -> Plan:
     job = snapshot.job

@@ -122,7 +122,7 @@ async def read_snapshot(view: StateView, read: Read[StateSettings]) -> StateSnap
     pods: list[PodView] = []
     if workload is not None and not workload.is_deleting and workload.replicas > 0:
         pods = [pod for pod in read.list_owned(POD_VIEWS, workload.uid) if pod.is_active]
-    unread = await _read_annotations(view, pods, read) if view.annotation_keys else ()
+    unread = await _read_annotations(pods, read) if view.annotation_keys else ()
     # The caches may have changed during the reads.
     state = read.get(STATE_VIEWS, view.key)
     if state is None:
@@ -179,9 +179,7 @@ async def _find_workload(
     return await reader.read_workload(api_version, kind.kind, view.namespace, name), POLL_S
 
 
-async def _read_annotations(
-    view: StateView, pods: Iterable[PodView], read: Read[StateSettings]
-) -> Sequence[str]:
+async def _read_annotations(pods: Iterable[PodView], read: Read[StateSettings]) -> Sequence[str]:
     """Read the annotations of Ready pods that have changed. Return the names of pods that could not be read."""
     memory = read.find_memory(KnownAnnotations)
     ready = [pod for pod in pods if pod.is_ready and pod.node_name]

@@ -47,7 +47,6 @@ from pykruise.kube.resources import PODS
 from pykruise.kube.values.counts import format_count
 from pykruise.kube.values.owners import controller_of
 from pykruise.manager.settings import ManagerSettings
-from pykruise.plans.kind import Kind
 from pykruise.plans.progress import Phase
 from pykruise.plans.views import POD_VIEWS
 from pykruise.pods.corrections import Correction, join_remedies
@@ -121,7 +120,7 @@ async def explain_united(
 
 
 async def explain_part(
-    client: Client, kind: Kind, document: Document, now: Instant, settings: ManagerSettings | None
+    client: Client, document: Document, now: Instant, settings: ManagerSettings | None
 ) -> Explanation | None:
     """Read and explain the workload of a subset, with remedies that change its UnitedDeployment; None if no
     UnitedDeployment creates it, or if the user may not read the UnitedDeployment.
